@@ -1,0 +1,1 @@
+"""foldwise against its peers: `python -m benchmarks`."""

@@ -1,0 +1,208 @@
+"""What is measured: ONE table of cases, operators x dtypes x shapes x axes.
+
+`LAYOUTS` says which arrays exist and over which axes they are folded, `OPS` and `DTYPES` what is done with
+them; everything else is derived. Core cases are frozen: figures of two versions compare only if they stay.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from math import prod
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Axes = int | tuple[int, ...] | None
+
+SCANS = ("cumsum", "cumprod")
+OPS = ("sum", "prod", "cumsum")
+DTYPES = ("float32", "float64", "int32", "int64", "float16", "bfloat16")
+
+VIEWS: dict[str, Callable[[Array], Array]] = {
+    "": lambda base: base,
+    ".T": lambda base: base.T,
+    "[::2]": lambda base: base[..., ::2],
+}
+
+# Below this the data may lie in a cache: 48 MiB is more than a common machine's last cache gives one process.
+DRAM_BYTES = 48 * 2**20
+
+
+@dataclass(frozen=True)
+class Layout:
+    """An array in memory, the view taken of it, and the axes folded."""
+
+    name: str
+    shape: tuple[int, ...]
+    axes: tuple[Axes, ...]
+    view: str = ""
+    quick: tuple[int, ...] | None = None  # its shape in a quick run; None: not part of one
+
+
+# fmt: off
+LAYOUTS = (
+    Layout("tiny",         (4, 8),            (1,),                   quick=(4, 8)),
+    Layout("small",        (256, 512),        (1, 0, None),           quick=(256, 512)),
+    Layout("flat",         (2**26,),          (0,),                   quick=(2**24,)),
+    Layout("flat",         (2**26,),          (0,), "[::2]"),
+    Layout("matrix",       (4096, 16384),     (0, 1),                 quick=(2048, 8192)),
+    Layout("matrix",       (4096, 16384),     (0, 1), ".T",           quick=(2048, 8192)),
+    Layout("matrix",       (4096, 16384),     (1,), "[::2]"),
+    Layout("nchw",         (64, 128, 56, 56), ((2, 3), (0, 2, 3), 1), quick=(40, 128, 56, 56)),
+    Layout("triples",      (40_000_000, 3),   (1, 0),                 quick=(5_000_000, 3)),
+    Layout("long triples", (3, 40_000_000),   (0,)),
+    Layout("triples 1M",   (1_000_000, 3),    (1, 0)),
+    Layout("rows of 64",   (250_000, 64),     (1,)),
+    Layout("rows of 200",  (80_000, 200),     (1,),                   quick=(80_000, 200)),
+)
+BESIDE = (  # (layout, operators, dtypes) beside the frozen core
+    (Layout("small",       (256, 512),        (1, 0)),     ("cumprod",), ("float32", "float64", "int64")),
+    (Layout("flat",        (2**26,),          (0,)),       ("cumprod",), ("float32", "float64", "int64")),
+    (Layout("matrix",      (4096, 16384),     (0, 1)),     ("sum",),     ("int8", "uint8", "bool")),
+    (Layout("matrix",      (4096, 16384),     (1,)),       ("cumsum",),  ("int8", "uint8")),
+    (Layout("rows of 8",   (2_000_000, 8),    (1,)),       ("sum",),     ("float32", "float64", "bfloat16")),
+)
+# fmt: on
+QUICK_DTYPES = ("float32", "int64", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing to do: an operator over one axis, or several, of one array."""
+
+    op: str
+    dtype: str
+    layout: str
+    shape: tuple[int, ...]  # of the array in memory, before the view
+    axis: Axes
+    view: str = ""
+    flipped: bool = False  # scans: exclusive=True and reverse=True
+    core: bool = True
+
+    @property
+    def job(self) -> str:
+        return self.op + (" excl+rev" if self.flipped else "")
+
+    @property
+    def place(self) -> str:
+        axis = "all" if self.axis is None else str(self.axis).replace(" ", "")
+        return f"{'x'.join(map(str, self.shape))}{self.view} axis={axis}"
+
+    @property
+    def name(self) -> str:
+        return f"{self.job} {self.dtype} {self.place}"
+
+    @property
+    def is_scan(self) -> bool:
+        return self.op in SCANS
+
+    @property
+    def viewed(self) -> tuple[int, ...]:
+        """The shape that is folded, after the view."""
+        return VIEWS[self.view](np.broadcast_to(np.empty((), np.uint8), self.shape)).shape
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The folded axes, spelt out."""
+        if self.axis is None:
+            return tuple(range(len(self.viewed)))
+        return (self.axis,) if isinstance(self.axis, int) else self.axis
+
+    @property
+    def base_bytes(self) -> int:
+        """What has to come from memory: every second element lies on as many cache lines as all of them."""
+        return prod(self.shape) * dtype_of(self.dtype).itemsize
+
+    @property
+    def input_bytes(self) -> int:
+        """What is folded: the bytes in GB/s."""
+        return prod(self.viewed) * dtype_of(self.dtype).itemsize
+
+    @property
+    def output_bytes(self) -> int:
+        kept = [n for axis, n in enumerate(self.viewed) if self.is_scan or axis not in self.axes]
+        return prod(kept) * (dtype_of(self.dtype).itemsize if is_float(self.dtype) else 8)
+
+    @property
+    def from_dram(self) -> bool:
+        return self.base_bytes >= DRAM_BYTES
+
+    def view_of(self, base: Array) -> Array:
+        return VIEWS[self.view](base)
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+
+
+def is_float(name: str) -> bool:
+    return "float" in name
+
+
+def cases(*, quick: bool = False) -> list[Case]:
+    """Build every case, those that share an array side by side."""
+    found = list(quick_cases() if quick else full_cases())
+    shapes = list(dict.fromkeys(case.shape for case in found))
+    return sorted(found, key=lambda case: (not case.core, shapes.index(case.shape), rank_of(case.dtype)))
+
+
+def rank_of(dtype: str) -> tuple[int, str]:
+    return (DTYPES.index(dtype) if dtype in DTYPES else len(DTYPES), dtype)
+
+
+def full_cases() -> Iterator[Case]:
+    for layout in LAYOUTS:
+        for dtype in DTYPES:
+            yield from cases_of(layout, layout.shape, dtype, OPS)
+    for layout, ops, dtypes in BESIDE:
+        for dtype in dtypes:
+            yield from cases_of(layout, layout.shape, dtype, ops, core=False)
+
+
+def quick_cases() -> Iterator[Case]:
+    for layout in LAYOUTS:
+        for dtype in DTYPES if layout.name == "flat" else QUICK_DTYPES:
+            if layout.quick:
+                yield from cases_of(layout, layout.quick, dtype, OPS)
+
+
+def cases_of(
+    layout: Layout, shape: tuple[int, ...], dtype: str, ops: Iterable[str], *, core: bool = True
+) -> Iterator[Case]:
+    for op in ops:
+        for axis in layout.axes:
+            if op in SCANS and isinstance(axis, tuple):
+                continue  # a scan runs along one axis, or along all of them flattened
+            for flipped in (False, True) if op == "cumsum" else (False,):
+                yield Case(op, dtype, layout.name, shape, axis, layout.view, flipped, core)
+
+
+def sharing_data(found: Iterable[Case]) -> Iterator[tuple[Array, list[Case]]]:
+    """Yield each array once, with the cases that fold it; one array at a time is alive."""
+    for (shape, dtype), group in groupby(found, key=lambda case: (case.shape, case.dtype)):
+        yield data(shape, dtype), list(group)
+
+
+def data(shape: tuple[int, ...], dtype: str) -> Array:
+    """Fill an array so that neither sums nor products leave the normal numbers, however they are computed.
+
+    A short period is repeated whose elements come in fours, v, 1/v, -v, -1/v: its sum and its product are 1,
+    and because its length is prime, a walk with any stride meets all of it. So running sums and products keep
+    coming back, and no contender is slowed by subnormals or gains from an early infinity.
+    """
+    numbers = np.random.default_rng(2)
+    if not is_float(dtype):
+        v = numbers.choice([1, 3, 5, 7], 504)
+        fours = np.concatenate([v, -v, v, -v, [1]])
+        fours = fours if dtype_of(dtype).kind == "i" else abs(fours)
+    else:
+        # 1/v must be exact where digits are few, or the product of a period would not be one.
+        few = "float16" in dtype
+        v = 2.0 ** (numbers.random(504) < 1 / 64) if few else numbers.uniform(0.9, 1.1, 504)
+        fours = np.concatenate([v, 1 / v, -v, -1 / v, [1.0]])
+    period = numbers.permutation(fours).astype(dtype_of(dtype))
+    array = np.resize(np.tile(period, 500), prod(shape))  # tiled first: few large copies
+    return array.reshape(shape)

@@ -1,0 +1,142 @@
+"""The lines the core has to reach, each judged on the figures of one run."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from .outcome import Outcome, geomean
+
+Figure = Callable[[Outcome], float | None]
+CONTIGUOUS = ("float32", "float64", "int32", "int64")
+HALVES = ("float16", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A line to reach: None when this run could not tell."""
+
+    text: str
+    reached: bool | None
+    figures: str
+
+    @property
+    def verdict(self) -> str:
+        return {True: "PASS", False: "FAIL", None: "  - "}[self.reached]
+
+
+def goals(outcomes: Iterable[Outcome], threads: int) -> list[Goal]:
+    core = [outcome for outcome in outcomes if outcome.case.core]
+    dram = [outcome for outcome in core if outcome.case.from_dram and not outcome.case.view]
+    sums = [outcome for outcome in dram if outcome.case.op == "sum"]
+    return [
+        at_least(
+            0.97, ratio, "rows of 200 aside, every case >= 0.97x the fastest peer", not_(rows_of_200, core)
+        ),
+        at_least(0.90, ratio, "(80000,200) >= 0.9x the fastest peer", filter(rows_of_200, core)),
+        at_least(
+            1.50, ratio, ">= 1.5x where the fastest peer is under 60% of the limit", filter(has_room, core)
+        ),
+        cumsum_mean([outcome for outcome in core if outcome.case.op == "cumsum"]),
+        flat_sums([o for o in sums if o.case.layout == "flat" and o.case.dtype in CONTIGUOUS], threads),
+        at_least(
+            0.70,
+            of_limit,
+            "reductions of (4096,16384), (64,128,56,56), (40000000,3) over any axis >= 70% of read",
+            [o for o in dram if not o.case.is_scan and o.case.layout in ("matrix", "nchw", "triples")],
+        ),
+        at_least(
+            0.70,
+            of_limit,
+            "float16 and bfloat16 sums >= 70% of read",
+            [o for o in sums if o.case.dtype in HALVES],
+        ),
+        copy_speed_scans(
+            [o for o in dram if o.case.job == "cumsum" and o.case.layout in ("flat", "matrix")], threads
+        ),
+        tiny_sum(core, 4, "numpy", "at most a quarter of np.sum's time"),
+        tiny_sum(core, 1, "ufunc", "less than np.add.reduce"),
+        tiny_sum(core, 1, "bottleneck", "less than bottleneck's nansum"),
+        import_time(),
+        installed_size(),
+    ]
+
+
+def ratio(outcome: Outcome) -> float | None:
+    return outcome.ratio
+
+
+def of_limit(outcome: Outcome) -> float | None:
+    return outcome.of_limit
+
+
+def rows_of_200(outcome: Outcome) -> bool:
+    return outcome.case.layout == "rows of 200"
+
+
+def has_room(outcome: Outcome) -> bool:
+    return outcome.peer_of_limit is not None and outcome.peer_of_limit < 0.6
+
+
+def not_(condition: Callable[[Outcome], bool], outcomes: Iterable[Outcome]) -> list[Outcome]:
+    return [outcome for outcome in outcomes if not condition(outcome)]
+
+
+def at_least(bar: float, figure: Figure, text: str, outcomes: Iterable[Outcome]) -> Goal:
+    """Judge by the worst case, and say how many reach the bar."""
+    reached = [(value, outcome) for outcome in outcomes if (value := figure(outcome)) is not None]
+    if not reached:
+        return Goal(text, None, "no such case in this run")
+    worst, where = min(reached, key=lambda pair: pair[0])
+    good = sum(value >= bar for value, _ in reached)
+    return Goal(text, good == len(reached), f"{good} of {len(reached)}; worst {worst:.2f}: {where.case.name}")
+
+
+def cumsum_mean(scans: list[Outcome]) -> Goal:
+    text = "cumsum geometric mean >= 2.5x the fastest peer"
+    mean = geomean(scans)
+    if mean is None:
+        return Goal(text, None, "no such case in this run")
+    plain = geomean(outcome for outcome in scans if not outcome.case.flipped)
+    aside = "" if plain is None else f" ({plain:.2f} without exclusive+reverse)"
+    return Goal(text, mean >= 2.5, f"{mean:.2f}{aside} over {len(scans)} cases")
+
+
+def flat_sums(sums: list[Outcome], threads: int) -> Goal:
+    bar = 0.85 if threads == 1 else 0.90
+    return at_least(
+        bar, of_limit, f"contiguous DRAM-sized sums >= {bar:.0%} of read, {threads} thread(s)", sums
+    )
+
+
+def copy_speed_scans(scans: list[Outcome], threads: int) -> Goal:
+    text = "1-D and both-axes cumsum >= 70% of copy with 2 threads"
+    goal = at_least(0.70, of_limit, text, scans)
+    return goal if threads >= 2 else Goal(text, None, f"judged with 2 threads; here 1: {goal.figures}")
+
+
+def tiny_sum(core: list[Outcome], bar: float, peer: str, text: str) -> Goal:
+    tiny = [o for o in core if o.case.layout == "tiny" and o.case.job == "sum" and o.case.dtype == "float32"]
+    return at_least(
+        bar, lambda outcome: outcome.times_faster_than(peer), f"a (4,8) float32 sum costs {text}", tiny
+    )
+
+
+def import_time() -> Goal:
+    script = "import time, numpy; t = time.perf_counter(); import foldwise; print(time.perf_counter() - t)"
+    command = [sys.executable, "-c", script]
+    taken = [
+        float(subprocess.run(command, check=True, capture_output=True, text=True).stdout) for _ in range(5)
+    ]
+    milliseconds = 1e3 * median(taken)
+    return Goal("import foldwise adds < 50 ms to import numpy", milliseconds < 50, f"{milliseconds:.1f} ms")
+
+
+def installed_size() -> Goal:
+    import foldwise
+
+    files = [path for folder in foldwise.__path__ for path in Path(folder).rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in files if "__pycache__" not in path.parts) / 1e6
+    return Goal("installed size < 5 MB", size < 5, f"{size:.1f} MB")

@@ -1,0 +1,128 @@
+"""The clock: contenders take turns, round by round, so that whatever drifts hits all alike."""
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import repeat
+from statistics import median, quantiles
+
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much time a figure is worth."""
+
+    rounds: int
+    batch: float  # seconds: quick calls are repeated within a round until they fill this
+    budget: float  # seconds that a contender far behind may spend on one case
+    rest: float  # seconds for the worker threads of the contender before to stop spinning
+
+
+FULL = Effort(rounds=7, batch=4e-3, budget=1.0, rest=8e-3)
+QUICK = Effort(rounds=5, batch=1e-3, budget=0.05, rest=2e-3)
+
+# A peer that needs this many times the fastest peer's time gets as many rounds as the budget pays for;
+# everybody else runs in all of them.
+FAR_BEHIND = 3.0
+
+
+@dataclass
+class Samples:
+    """Seconds per call of one contender, by round."""
+
+    inner: int  # calls per round
+    seconds: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def median(self) -> float:
+        return median(self.seconds.values())
+
+    @property
+    def spread(self) -> float:
+        """The interquartile range over the median: how far to trust it."""
+        if len(self.seconds) < 4:
+            return 0.0
+        low, middle, high = quantiles(self.seconds.values(), n=4)
+        return (high - low) / middle
+
+
+def times_faster(ours: Samples, theirs: Samples) -> float:
+    """Compare round by round, within which the machine was the same, and take the median."""
+    return median(theirs.seconds[r] / ours.seconds[r] for r in theirs.seconds.keys() & ours.seconds.keys())
+
+
+@dataclass(frozen=True)
+class Racer:
+    """A call, about how many seconds it takes, and whether it runs in every round however slow it is."""
+
+    call: Call
+    seconds: float
+    always: bool
+
+
+def race(racers: Mapping[str, Racer], effort: Effort) -> dict[str, Samples]:
+    """Time all racers in interleaved rounds, a different one first each time."""
+    takes = rounds_of_each(racers, effort)
+    samples = {name: Samples(max(1, round(effort.batch / racer.seconds))) for name, racer in racers.items()}
+    names = list(racers)
+    with no_garbage_collection():
+        for turn in range(effort.rounds):
+            first = turn % len(names)
+            for name in names[first:] + names[:first]:
+                if takes_part(turn, takes[name], effort.rounds):
+                    samples[name].seconds[turn] = turn_of(racers[name].call, samples[name].inner, effort)
+    return samples
+
+
+def rounds_of_each(racers: Mapping[str, Racer], effort: Effort) -> dict[str, int]:
+    fastest = min((racer.seconds for racer in racers.values() if not racer.always), default=0.0)
+    return {
+        name: effort.rounds
+        if racer.always or racer.seconds < FAR_BEHIND * fastest
+        else min(effort.rounds, max(1, int(effort.budget / max(racer.seconds, effort.batch))))
+        for name, racer in racers.items()
+    }
+
+
+def takes_part(turn: int, takes: int, rounds: int) -> bool:
+    """Spread the rounds a contender takes evenly over all; turn 0 is one of them."""
+    return turn == 0 or turn * takes // rounds != (turn - 1) * takes // rounds
+
+
+def turn_of(call: Call, inner: int, effort: Effort) -> float:
+    time.sleep(effort.rest)
+    if inner > 1:
+        call()  # brings its data back to the caches and its threads back to work
+    return timed(call, inner)
+
+
+def seconds_per_call(call: Call, effort: Effort) -> float:
+    """Estimate a call's time; the first call warms up, and is estimate enough when it is slow."""
+    seconds = timed(call, 1)
+    calls = 1
+    while seconds * calls < effort.batch / 4:
+        calls *= 4
+        seconds = timed(call, calls)
+    return timed(call, 1) if calls == 1 and seconds < effort.budget else seconds
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def timed(call: Call, calls: int) -> float:
+    turns = repeat(None, calls)
+    start = time.perf_counter()
+    for _ in turns:
+        call()
+    return (time.perf_counter() - start) / calls

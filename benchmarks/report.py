@@ -1,0 +1,82 @@
+"""What a run prints: a line per case, then what they come to."""
+
+from collections.abc import Iterable
+from statistics import median
+
+from .cases import DTYPES
+from .goals import Goal
+from .outcome import Outcome, geomean
+
+GOOD = 0.97
+HEADER = (
+    "GB/s: input bytes. of limit: of the read (reductions) or copy bandwidth (scans), measured alongside.\n"
+    "ratio: the best peer's time over ours; above 1 we are faster.\n\n"
+    f"{'case':<62}{'time':>10}{'GB/s':>8}{'of limit':>10}{'ratio':>8}  best peer"
+)
+
+
+def line(outcome: Outcome) -> str:
+    case = outcome.case
+    speed = f"{duration(outcome.seconds):>10}{outcome.gigabytes_per_second:>8.1f}{outcome.of_limit:>10.2f}"
+    if outcome.ratio is None:
+        return f"{case.name:<62}{speed}{'':>8}  nobody else does this"
+    peer = outcome.peers[0]
+    best = f"{peer} {duration(outcome.samples[peer].median)}"
+    return f"{case.name:<62}{speed}{outcome.ratio:>7.2f}x  {best:<24}{remarks(outcome)}".rstrip()
+
+
+def remarks(outcome: Outcome) -> str:
+    most = max(len(samples.seconds) for samples in outcome.samples.values())
+    fewer = [f"{peer} {len(s.seconds)}" for peer, s in outcome.samples.items() if len(s.seconds) < most]
+    return f"fewer rounds: {', '.join(fewer)}" if fewer else ""
+
+
+def duration(seconds: float) -> str:
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e9:.0f} ns"
+
+
+def summary(outcomes: list[Outcome], goals: Iterable[Goal]) -> str:
+    parts = [slower(outcomes), means(outcomes), noise(outcomes), reached(goals)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def slower(outcomes: list[Outcome]) -> str:
+    slow = sorted((o for o in outcomes if o.ratio is not None and o.ratio < GOOD), key=lambda o: o.ratio or 0)
+    head = f"Slower than the best peer (ratio below {GOOD}): {len(slow)} of {len(outcomes)} cases"
+    return "\n".join([head, *(f"  {line(outcome)}" for outcome in slow)])
+
+
+def means(outcomes: list[Outcome]) -> str:
+    """Tabulate geometric means of the ratios, jobs by dtypes."""
+    jobs = list(dict.fromkeys(o.case.job for o in sorted(outcomes, key=lambda o: not o.case.core)))
+    dtypes = [d for d in DTYPES if any(o.case.dtype == d for o in outcomes)]
+    lines = ["Geometric mean of the ratios to the best peer", f"  {'':<18}{'all':>9}" + columns(dtypes)]
+    for job in jobs:
+        mine = [o for o in outcomes if o.case.job == job]
+        figures = [geomean(mine), *(geomean(o for o in mine if o.case.dtype == d) for d in dtypes)]
+        lines.append(
+            f"  {job:<18}" + columns("" if figure is None else f"{figure:.2f}x" for figure in figures)
+        )
+    return "\n".join(lines)
+
+
+def columns(texts: Iterable[str]) -> str:
+    return "".join(f"{text:>9}" for text in texts)
+
+
+def noise(outcomes: list[Outcome]) -> str:
+    spreads = [samples.spread for o in outcomes for samples in o.samples.values() if samples.spread]
+    if not spreads:
+        return ""
+    return (
+        f"Noise: the middle half of a contender's times spans {median(spreads):.0%} of their median, usually."
+    )
+
+
+def reached(goals: Iterable[Goal]) -> str:
+    return "\n".join(
+        ["To reach", *(f"  {goal.verdict}  {goal.text}\n        {goal.figures}" for goal in goals)]
+    )

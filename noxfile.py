@@ -1,0 +1,123 @@
+"""The project's chores, each one command, as in `nox -s lint`. What follows `--` goes to pytest."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2024.10"
+nox.options.default_venv_backend = "venv"
+nox.options.sessions = ["tests", "lint", "drift"]
+
+PROJECT = nox.project.load_toml("pyproject.toml")["project"]
+BUILD = Path("build").resolve()
+# A sanitizer reports to the process's own stderr and ends it: pytest must not be holding that back.
+UNCAPTURED = ["--capture=sys", "-p", "no:cacheprovider"]
+
+
+def requirements(*extras: str) -> list[str]:
+    """What the library and these extras need, without building the library itself."""
+    found: list[str] = [*PROJECT["dependencies"]]
+    for extra in extras:
+        found += PROJECT["optional-dependencies"][extra]
+    return found
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """The whole test table on every ISA of this machine."""
+    session.install(".[test]")
+    session.run("python", "-m", "pytest", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style, and strict types over everything that is Python."""
+    session.install(*requirements("test", "lint"))
+    session.run("ruff", "check", ".")
+    session.run("mypy")
+
+
+@nox.session
+def drift(session: nox.Session) -> None:
+    """What is written twice must agree: documents and library, stub and native module."""
+    session.install(".[test]")
+    session.run("python", "-m", "pytest", "tests/test_docs.py", *session.posargs)
+
+
+@nox.session
+def sanitize(session: nox.Session) -> None:
+    """The test table under AddressSanitizer and UndefinedBehaviorSanitizer; a report fails the run."""
+    install_sanitized(session, "address,undefined")
+    session.run(
+        "python", "-m", "pytest", *UNCAPTURED, *session.posargs,
+        env={
+            # libstdc++ comes along so that the runtime finds its exception machinery when Python starts.
+            "LD_PRELOAD": f"{runtime('libasan.so')} {runtime('libstdc++.so')}",
+            # CPython keeps memory until the very end on purpose, so leaks say nothing about this library.
+            "ASAN_OPTIONS": "detect_leaks=0:strict_string_checks=1:allocator_may_return_null=1",
+            "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+            # One allocation, one red zone: Python's own pools would hide an overrun.
+            "PYTHONMALLOC": "malloc",
+        },
+    )  # fmt: skip
+
+
+@nox.session
+def tsan(session: nox.Session) -> None:
+    """The threaded tests under ThreadSanitizer; a report fails the run."""
+    install_sanitized(session, "thread")
+    # Where addresses are randomised widely, the runtime cannot map its shadow memory: no randomising here.
+    steady = ["setarch", "-R"] if shutil.which("setarch") else []
+    chosen = session.posargs or ["tests/test_threads.py"]
+    session.run(
+        *steady, "python", "-m", "pytest", *UNCAPTURED, *chosen,
+        external=True,
+        env={
+            "LD_PRELOAD": runtime("libtsan.so"),
+            "TSAN_OPTIONS": "halt_on_error=1:die_after_fork=0:second_deadlock_stack=1:history_size=4",
+        },
+    )  # fmt: skip
+
+
+@nox.session
+def neon(session: nox.Session) -> None:
+    """Compiles the NEON kernels with a cross-compiler, where one is installed; warnings are errors."""
+    compiler = shutil.which("aarch64-linux-gnu-g++")
+    if compiler is None:
+        session.skip("no aarch64-linux-gnu-g++ here (on Debian: apt-get install g++-aarch64-linux-gnu)")
+    session.install("cmake", "ninja")
+    folder = BUILD / "neon"
+    session.run(
+        "cmake", "-S", ".", "-B", str(folder), "-G", "Ninja", "-DCMAKE_SYSTEM_NAME=Linux",
+        "-DCMAKE_SYSTEM_PROCESSOR=aarch64", f"-DCMAKE_CXX_COMPILER={compiler}",
+        "-DFOLDWISE_KERNELS_ONLY=ON", "-DFOLDWISE_WERROR=ON",
+    )  # fmt: skip
+    session.run("cmake", "--build", str(folder))
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """The benchmark against NumPy, PyTorch, onnxruntime and OpenVINO in one run."""
+    session.install(".[bench]")
+    session.run("python", "-m", "benchmarks", *session.posargs)
+
+
+def install_sanitized(session: nox.Session, sanitizers: str) -> None:
+    if not sys.platform.startswith("linux"):
+        session.skip("the sanitizer sessions preload their runtime, which needs Linux")
+    folder = BUILD / f"sanitize-{sanitizers.replace(',', '-')}"
+    session.install(
+        "-C", f"cmake.define.FOLDWISE_SANITIZE={sanitizers}", "-C", "install.strip=false",
+        "-C", f"build-dir={folder}", ".[test]", env={"CXX": "g++"},
+    )  # fmt: skip
+
+
+def runtime(library: str) -> str:
+    """Where g++ keeps a runtime library."""
+    found = subprocess.run(["g++", f"-print-file-name={library}"], capture_output=True, text=True, check=True)
+    return found.stdout.strip()

@@ -1,0 +1,221 @@
+// Between memory and kernels: any strides, byte order and dtype come in as blocks of a kernel's own dtype, in cache;
+// results go out to any strides and dtype.
+#pragma once
+#include <algorithm>
+
+#include "vec.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+// Calls f with a value of the C++ type that a dtype stands for.
+template <class F>
+auto with_type(Dtype dtype, F&& f) {
+  switch (dtype) {
+    case Dtype::boolean: return f(bool{});
+    case Dtype::int8: return f(std::int8_t{});
+    case Dtype::int16: return f(std::int16_t{});
+    case Dtype::int32: return f(std::int32_t{});
+    case Dtype::int64: return f(int64_t{});
+    case Dtype::uint8: return f(std::uint8_t{});
+    case Dtype::uint16: return f(std::uint16_t{});
+    case Dtype::uint32: return f(std::uint32_t{});
+    case Dtype::uint64: return f(uint64_t{});
+    case Dtype::float16: return f(half{});
+    case Dtype::bfloat16: return f(bfloat{});
+    case Dtype::float32: return f(float{});
+    default: return f(double{});
+  }
+}
+
+// ---- walking
+
+// A place in a nest of axes: pointers that move together, the innermost axis fastest.
+struct Cursor {
+  const Axis* axes;
+  int rank;
+  int64_t index[max_rank];
+  const char* x;
+  const char* mask;
+  int64_t out = 0;
+
+  Cursor(const Axis* nest, int nest_rank, const char* x_start, const char* mask_start, int64_t position)
+      : axes(nest), rank(nest_rank), x(x_start), mask(mask_start) {
+    for (int a = rank - 1; a >= 0; --a) {
+      index[a] = position % axes[a].size;
+      position /= axes[a].size;
+      move(a, index[a]);
+    }
+  }
+
+  FW_INLINE void move(int a, int64_t steps) {
+    x += steps * axes[a].x;
+    mask += steps * axes[a].mask;
+    out += steps * axes[a].out;
+  }
+
+  // Forward by some steps of the innermost axis that do not pass its end, carrying into the axes outside.
+  FW_INLINE void advance(int64_t steps) {
+    int a = rank - 1;
+    if (a < 0) return;
+    index[a] += steps;
+    move(a, steps);
+    while (index[a] == axes[a].size && a > 0) {
+      move(a, -index[a]);
+      index[a] = 0;
+      --a;
+      ++index[a];
+      move(a, 1);
+    }
+  }
+
+  FW_INLINE int64_t left_in_line() const { return rank ? axes[rank - 1].size - index[rank - 1] : 1; }
+};
+
+// ---- in
+
+template <int Bytes> struct WordOf;
+template <> struct WordOf<1> { using type = std::uint8_t; };
+template <> struct WordOf<2> { using type = std::uint16_t; };
+template <> struct WordOf<4> { using type = std::uint32_t; };
+template <> struct WordOf<8> { using type = uint64_t; };
+
+template <class S, bool swapped>
+FW_INLINE S read(const char* p) {
+  typename WordOf<sizeof(S)>::type word;
+  std::memcpy(&word, p, sizeof word);
+  if constexpr (std::is_same_v<S, bool>) return word != 0;
+  if constexpr (swapped && sizeof(S) == 2) word = __builtin_bswap16(word);
+  if constexpr (swapped && sizeof(S) == 4) word = __builtin_bswap32(word);
+  if constexpr (swapped && sizeof(S) == 8) word = __builtin_bswap64(word);
+  return std::bit_cast<S>(word);
+}
+
+template <class T, class S>
+FW_INLINE T converted(S value) {
+  if constexpr (std::is_same_v<T, S>) return value;
+  else if constexpr (std::is_same_v<S, bfloat>) return T(std::bit_cast<float>(std::uint32_t(value.bits) << 16));
+  else if constexpr (std::is_same_v<S, half>) {
+    const half four[4] = {value};
+    return T(load_as<float, 4>(four)[0]);
+  } else return static_cast<T>(value);
+}
+
+template <class T, class S, bool swapped>
+void gather(T* to, const char* from, int64_t stride, int64_t count) {
+  if (stride == static_cast<int64_t>(sizeof(S))) {
+    for (int64_t i = 0; i < count; ++i) to[i] = converted<T>(read<S, swapped>(from + i * sizeof(S)));
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i] = converted<T>(read<S, swapped>(from + i * stride));
+  }
+}
+
+template <class T>
+using Gather = void (*)(T* to, const char* from, int64_t stride, int64_t count);
+
+// Kernels fold their own dtype, double folds every dtype, 64-bit integers every integer.
+template <class T, class S>
+constexpr bool gathers = std::is_same_v<T, S> || std::is_same_v<T, double> ||
+                         (std::is_integral_v<T> && sizeof(T) == 8 && std::is_integral_v<S>);
+
+template <class T>
+Gather<T> gather_for(const Source& source) {
+  return with_type(source.dtype, [&](auto sample) -> Gather<T> {
+    using S = decltype(sample);
+    if constexpr (!gathers<T, S>) return nullptr;
+    else if constexpr (sizeof(S) == 1) return gather<T, S, false>;
+    else return source.swapped ? gather<T, S, true> : gather<T, S, false>;
+  });
+}
+
+// Reads lines of a source into a block; places that the mask leaves out become `absent`.
+template <class T>
+struct Reader {
+  Gather<T> gather;
+  bool masked;
+  T absent;
+
+  Reader(const Source& source, T absent_value)
+      : gather(gather_for<T>(source)), masked(source.mask != nullptr), absent(absent_value) {}
+
+  void operator()(T* to, const char* x, const char* mask, const Axis& along, int64_t count) const {
+    gather(to, x, along.x, count);
+    if (!masked) return;
+    for (int64_t i = 0; i < count; ++i) {
+      if (!mask[i * along.mask]) to[i] = absent;
+    }
+  }
+
+  // The next `count` elements of a nest, line by line.
+  void sequence(T* to, Cursor& from, int64_t count) const {
+    static constexpr Axis point{1, sizeof(T), 0, 0};
+    const Axis& line = from.rank ? from.axes[from.rank - 1] : point;
+    while (count) {
+      const int64_t some = std::min(count, from.left_in_line());
+      (*this)(to, from.x, from.mask, line, some);
+      from.advance(some);
+      to += some;
+      count -= some;
+    }
+  }
+};
+
+// The value of the accumulator type that changes nothing, in a source's own dtype.
+template <class T, class A>
+T absent_source(A absent) {
+  if constexpr (std::is_same_v<T, half>) return to_half(static_cast<float>(absent));
+  else if constexpr (std::is_same_v<T, bfloat>) return to_bfloat(static_cast<float>(absent));
+  else return static_cast<T>(absent);
+}
+
+// ---- out
+
+template <class Out, class A>
+FW_INLINE Out narrowed(A value) {
+  if constexpr (std::is_same_v<Out, half> || std::is_same_v<Out, bfloat>) {
+    float once;
+    if constexpr (std::is_same_v<A, double>) once = to_odd_float(value);
+    else once = value;
+    if constexpr (std::is_same_v<Out, half>) return to_half(once);
+    else return to_bfloat(once);
+  } else {
+    return static_cast<Out>(value);
+  }
+}
+
+template <class Out, class A>
+void scatter(char* to, int64_t stride, const A* from, int64_t count) {
+  int64_t i = 0;
+  if (stride == static_cast<int64_t>(sizeof(Out))) {
+    if constexpr (std::is_same_v<A, float> || (std::is_same_v<A, double> && std::is_same_v<Out, float>)) {
+      constexpr int N = native<A>;
+      for (; i + N <= count; i += N) store(reinterpret_cast<Out*>(to) + i, load<A, N>(from + i));
+    }
+    for (; i < count; ++i) {
+      const Out value = narrowed<Out>(from[i]);
+      std::memcpy(to + i * sizeof(Out), &value, sizeof(Out));
+    }
+    return;
+  }
+  for (; i < count; ++i) {
+    const Out value = narrowed<Out>(from[i]);
+    std::memcpy(to + i * stride, &value, sizeof(Out));
+  }
+}
+
+template <class A>
+using Scatter = void (*)(char* to, int64_t stride, const A* from, int64_t count);
+
+template <class A, class Out>
+constexpr bool scatters = std::is_integral_v<A> ? std::is_integral_v<Out> && !std::is_same_v<Out, bool>
+                                                : !std::is_integral_v<Out> && sizeof(Out) <= sizeof(A);
+
+template <class A>
+Scatter<A> scatter_for(Dtype dtype) {
+  return with_type(dtype, [](auto sample) -> Scatter<A> {
+    using Out = decltype(sample);
+    if constexpr (scatters<A, Out>) return scatter<Out, A>;
+    else return nullptr;
+  });
+}
+
+}  // namespace foldwise::FOLDWISE_ISA

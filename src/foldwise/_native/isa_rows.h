@@ -1,0 +1,18 @@
+// Included once per ISA, with FOLDWISE_ISA naming it: declares its kernels and gathers them into a table.
+#define FOLDWISE_JOIN_(a, b, c) a##b##_##c
+#define FOLDWISE_JOIN(a, b, c) FOLDWISE_JOIN_(a, b, c)
+
+#define FOLDWISE_FOLD(name, Struct) void FOLDWISE_JOIN(fill_, FOLDWISE_ISA, name)(Kernel * row);
+#include "folds.def"
+#undef FOLDWISE_FOLD
+
+inline void FOLDWISE_JOIN(fill_, FOLDWISE_ISA, all)(KernelTable& table) {
+#define FOLDWISE_FOLD(name, Struct) \
+  FOLDWISE_JOIN(fill_, FOLDWISE_ISA, name)(table.kernels[static_cast<int>(FoldId::name)]);
+#include "folds.def"
+#undef FOLDWISE_FOLD
+}
+
+#undef FOLDWISE_JOIN
+#undef FOLDWISE_JOIN_
+#undef FOLDWISE_ISA

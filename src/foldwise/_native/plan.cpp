@@ -1,0 +1,114 @@
+#include "plan.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace foldwise {
+
+namespace {
+
+// Walks an axis from its lowest address.
+template <class Plan>
+Axis ascending(Plan& plan, Axis axis, bool moves_out) {
+  if (axis.x >= 0) return axis;
+  const int64_t end = axis.size - 1;
+  plan.source.x += end * axis.x;
+  if (plan.source.mask) plan.source.mask += end * axis.mask;
+  if (moves_out) plan.sink.out += end * axis.out;
+  return {axis.size, -axis.x, -axis.mask, moves_out ? -axis.out : 0};
+}
+
+// Outermost first; axes of one stride keep their order.
+void insert_by_stride(Axis* axes, int& rank, const Axis& axis, int64_t (*place)(const Axis&)) {
+  int at = rank++;
+  for (; at > 0 && place(axes[at - 1]) < place(axis); --at) axes[at] = axes[at - 1];
+  axes[at] = axis;
+}
+
+// Two axes are one when stepping off the end of the inner is a step of the outer, in every array.
+void collapse(Axis* axes, int& rank) {
+  int kept = 0;
+  for (int a = 1; a < rank; ++a) {
+    Axis& outer = axes[kept];
+    const Axis& inner = axes[a];
+    if (outer.x == inner.x * inner.size && outer.mask == inner.mask * inner.size && outer.out == inner.out * inner.size) {
+      outer = {outer.size * inner.size, inner.x, inner.mask, inner.out};
+    } else {
+      axes[++kept] = inner;
+    }
+  }
+  if (rank) rank = kept + 1;
+}
+
+int64_t by_stride(const Axis& axis) { return axis.x; }
+// Kept axes that do not move in memory go outside: they repeat the work, they do not shape it.
+int64_t by_stride_still_outside(const Axis& axis) { return axis.x ? axis.x : std::numeric_limits<int64_t>::max(); }
+
+Shape choose_shape(const ReducePlan& plan, int64_t item) {
+  constexpr int64_t short_line = 64, most_interleaved = 32, many = 64;
+  if (!plan.kept_rank) return Shape::rows;
+  const Axis& kept = plan.kept[plan.kept_rank - 1];
+  if (!plan.fold_rank) return Shape::columns;
+  const Axis& fold = plan.fold[plan.fold_rank - 1];
+  if (fold.x < kept.x) {
+    // Short stretches of folded elements, far apart: better to walk across the outputs that lie between them.
+    const bool scattered = plan.fold_rank > 1 && fold.size * item < short_line && kept.size * item >= short_line;
+    return scattered ? Shape::columns : Shape::rows;
+  }
+  const bool interleaved = plan.source.direct && kept.x == item && fold.x == kept.size * item;
+  return interleaved && kept.size <= most_interleaved && plan.count >= many ? Shape::flat : Shape::columns;
+}
+
+}  // namespace
+
+void lay_out(ReducePlan& plan, const Geometry& g, uint64_t folded, int64_t kernel_item_size) {
+  plan.kept_rank = plan.fold_rank = 0;
+  plan.count = plan.outputs = 1;
+  for (int a = 0; a < g.rank; ++a) {
+    const bool fold = folded >> a & 1;
+    (fold ? plan.count : plan.outputs) *= g.shape[a];
+    if (g.shape[a] == 1) continue;
+    const Axis axis = ascending(plan, {g.shape[a], g.x[a], g.mask ? g.mask[a] : 0, fold ? 0 : g.out[a]}, !fold);
+    if (fold) insert_by_stride(plan.fold, plan.fold_rank, axis, by_stride);
+    else insert_by_stride(plan.kept, plan.kept_rank, axis, by_stride_still_outside);
+  }
+  collapse(plan.fold, plan.fold_rank);
+  collapse(plan.kept, plan.kept_rank);
+  plan.shape = choose_shape(plan, kernel_item_size);
+}
+
+void lay_out(ScanPlan& plan, const Geometry& g, int axis, int64_t out_length, bool reverse) {
+  const bool flat = axis < 0;
+  plan.kept_rank = plan.nest_rank = 0;
+  plan.lines = 1;
+  plan.length = out_length;
+  plan.along = {1, 0, 0, g.out[flat ? 0 : axis]};
+  for (int a = 0; a < g.rank; ++a) {
+    Axis here{g.shape[a], g.x[a], 0, 0};
+    if (flat || a == axis) {
+      if (reverse) {
+        plan.source.x += (here.size - 1) * here.x;
+        here.x = -here.x;
+      }
+      if (here.size > 1) plan.nest[plan.nest_rank++] = here;
+    } else if (here.size > 1) {
+      plan.lines *= here.size;
+      here.out = g.out[a];
+      insert_by_stride(plan.kept, plan.kept_rank, ascending(plan, here, true), by_stride_still_outside);
+    }
+  }
+  collapse(plan.kept, plan.kept_rank);
+  collapse(plan.nest, plan.nest_rank);
+  if (reverse) {
+    plan.sink.out += (out_length - 1) * plan.along.out;
+    plan.along.out = -plan.along.out;
+  }
+  if (plan.nest_rank > 1) return;
+  if (plan.nest_rank == 1) {
+    plan.along.size = plan.nest[0].size;
+    plan.along.x = plan.nest[0].x;
+  }
+  plan.nest_rank = 0;
+}
+
+}  // namespace foldwise

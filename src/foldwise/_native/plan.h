@@ -1,0 +1,22 @@
+// From shapes, strides and axes to a plan: axes in memory order, neighbours collapsed, a way to walk chosen.
+#pragma once
+#include "types.h"
+
+namespace foldwise {
+
+// The work as NumPy describes it. `out` has the rank of x, with stride 0 along folded axes.
+struct Geometry {
+  int rank;
+  const int64_t* shape;
+  const int64_t* x;
+  const int64_t* mask;  // null without a mask
+  const int64_t* out;
+};
+
+// Bit a of `folded` says that axis a is folded. Source, sink and finish are filled in by the caller, before.
+void lay_out(ReducePlan& plan, const Geometry& geometry, uint64_t folded, int64_t kernel_item_size);
+
+// out_length: positions of the output along the axis, one more than the input's when the identity is included.
+void lay_out(ScanPlan& plan, const Geometry& geometry, int axis, int64_t out_length, bool reverse);
+
+}  // namespace foldwise

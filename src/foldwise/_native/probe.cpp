@@ -1,0 +1,74 @@
+#include "probe.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "threads.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define FOLDWISE_WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define FOLDWISE_WIDEST
+#endif
+
+namespace foldwise {
+
+namespace {
+
+constexpr std::int64_t piece = 1 << 20;
+
+FOLDWISE_WIDEST std::uint64_t read_all(const std::uint64_t* words, std::int64_t count) {
+  std::uint64_t lanes[64] = {};
+  std::int64_t i = 0;
+  for (; i + 64 <= count; i += 64) {
+    for (int ahead = 0; ahead < 8; ++ahead) __builtin_prefetch(words + i + 1024 + 8 * ahead, 0, 3);
+    for (int l = 0; l < 64; ++l) lanes[l] |= words[i + l];
+  }
+  for (; i < count; ++i) lanes[0] |= words[i];
+  std::uint64_t all = 0;
+  for (const std::uint64_t lane : lanes) all |= lane;
+  return all;
+}
+
+void copy_past_caches(char* to, const char* from, std::int64_t bytes) {
+#if defined(__x86_64__)
+  const std::int64_t head = std::min<std::int64_t>(bytes, -reinterpret_cast<std::uintptr_t>(to) & 15);
+  std::memcpy(to, from, head);
+  std::int64_t i = head;
+  for (; i + 64 <= bytes; i += 64) {
+    for (int part = 0; part < 64; part += 16) {
+      _mm_stream_si128((__m128i*)(to + i + part), _mm_loadu_si128((const __m128i*)(from + i + part)));
+    }
+  }
+  std::memcpy(to + i, from + i, bytes - i);
+  _mm_sfence();
+#else
+  std::memcpy(to, from, bytes);
+#endif
+}
+
+template <class Body>
+void in_pieces(std::int64_t bytes, Body&& body) {
+  const auto run = [&](std::int64_t p) { body(p * piece, std::min(piece, bytes - p * piece)); };
+  const std::int64_t pieces = (bytes + piece - 1) / piece;
+  if (pieces == 1) run(0);
+  else parallel(pieces, run);
+}
+
+}  // namespace
+
+std::uint64_t probe_read(const char* data, std::int64_t bytes) {
+  std::atomic<std::uint64_t> all{0};
+  in_pieces(bytes, [&](std::int64_t at, std::int64_t some) {
+    all |= read_all(reinterpret_cast<const std::uint64_t*>(data + at), some / 8);
+  });
+  return all;
+}
+
+void probe_copy(char* to, const char* from, std::int64_t bytes) {
+  in_pieces(bytes, [&](std::int64_t at, std::int64_t some) { copy_past_caches(to + at, from + at, some); });
+}
+
+}  // namespace foldwise

@@ -1,0 +1,393 @@
+// The one reduction driver. A plan's shape decides how memory is walked and how threads share it; the trees of tree.h
+// decide the bits, so any split, strip or chunk below may change for speed alone.
+#pragma once
+#include <algorithm>
+#include <atomic>
+
+#include "threads.h"
+#include "tree.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+constexpr int64_t serial_bytes = 1 << 20;    // less than this never wakes a thread
+constexpr int64_t task_bytes = 256 << 10;
+constexpr int64_t chunk_bytes = 1 << 20;
+constexpr int64_t prefetch_bytes = 768 << 10;
+
+// Calls run(first, last) over ranges that cover 0..units-1, each of about task_bytes, on as many threads as that fills.
+template <class Run>
+void share(int64_t units, int64_t unit_bytes, Run&& run) {
+  if (units <= 1 || units * unit_bytes < serial_bytes || thread_count() == 1) return run(int64_t{0}, units);
+  const int64_t group = std::max<int64_t>(1, task_bytes / std::max<int64_t>(unit_bytes, 1));
+  parallel((units + group - 1) / group,
+           [&](int64_t task) { run(task * group, std::min(units, (task + 1) * group)); });
+}
+
+template <class F>
+struct Reduction {
+  using T = Terms<F>;
+  using S = typename T::S;
+  using A = typename T::A;
+  using C = typename F::Careful;
+  using Acc = typename T::Acc;
+  using CarefulAcc = typename Terms<C>::Acc;
+  static constexpr int W = T::W, L = T::L;
+  static constexpr int64_t size = sizeof(S);
+
+  const ReducePlan& plan;
+  const Reader<S> reader;
+  const Scatter<A> scatter;
+  const int64_t blocks;
+  const bool prefetch;
+  std::atomic<bool> fits{true};
+
+  explicit Reduction(const ReducePlan& p)
+      : plan(p),
+        reader(p.source, absent_source<S, A>(F::absent())),
+        scatter(scatter_for<A>(p.sink.dtype)),
+        blocks((p.count + T::block - 1) / T::block),
+        prefetch(p.count * p.outputs * size > prefetch_bytes) {}
+
+  bool run() {
+    if (plan.shape == Shape::columns) columns();
+    else if (plan.shape == Shape::rows && blocks <= 1) short_rows();
+    else sequences();
+    return fits;
+  }
+
+  const Axis& inner_kept() const {
+    static constexpr Axis point{1, 0, 0, 0};
+    return plan.kept_rank ? plan.kept[plan.kept_rank - 1] : point;
+  }
+  const Axis& inner_fold() const {
+    static constexpr Axis point{1, sizeof(S), 0, 0};
+    return plan.fold_rank ? plan.fold[plan.fold_rank - 1] : point;
+  }
+  Cursor kept_cursor(int rank, int64_t position) const {
+    return Cursor(plan.kept, rank, plan.source.x, plan.source.mask, position);
+  }
+  Cursor fold_cursor(const char* x, const char* mask, int64_t position) const {
+    return Cursor(plan.fold, plan.fold_rank, x, mask, position);
+  }
+  void note(bool fit) {
+    if (!fit) fits.store(false, std::memory_order_relaxed);
+  }
+
+  // ---- short rows: whole rows of at most one block, W at a time
+
+  template <class G, bool ahead>
+  static FW_INLINE typename Terms<G>::Acc row_vector(const S* p, int64_t count) {
+    if (count < W) return Terms<G>::load_some(p, count);
+    typename Terms<G>::Acc lanes[L / W];
+    fold_into_lanes<G, L, ahead>(p, count, L, lanes);
+    return fold_lane_vectors<G>(lanes);
+  }
+
+  template <class G, bool ahead>
+  bool fold_rows(const char* x, int64_t stride, int64_t rows, A* out) const {
+    bool fit = true;
+    const auto row = [&](int64_t i) { return reinterpret_cast<const S*>(x + i * stride); };
+    int64_t i = 0;
+    for (; i + W <= rows; i += W) {
+      typename Terms<G>::Acc vectors[W];
+#pragma GCC unroll 1
+      for (int j = 0; j < W; ++j) vectors[j] = row_vector<G, ahead>(row(i + j), plan.count);
+      fit &= finished<G, W>(fold_across<G>(vectors), plan.finish, out + i);
+    }
+    for (; i < rows; ++i) {
+      fit &= finished<G, 1>(folded<G, W>(row_vector<G, ahead>(row(i), plan.count)), plan.finish, out + i);
+    }
+    settle(out);
+    return fit;
+  }
+
+  void short_rows() {
+    constexpr int64_t batch = 256;
+    const Axis& kept = inner_kept();
+    const Axis& fold = inner_fold();
+    const bool direct = plan.source.direct && plan.fold_rank <= 1 && fold.x == size;
+    share(plan.outputs, plan.count * size, [&](int64_t first, int64_t last) {
+      S gathered[2 * T::block];
+      A results[batch];
+      Cursor at = kept_cursor(plan.kept_rank, first);
+      while (first < last) {
+        int64_t rows = std::min({at.left_in_line(), last - first, batch});
+        const char* x = at.x;
+        int64_t stride = kept.x;
+        if (!direct) {
+          rows = std::clamp<int64_t>(2 * T::block / plan.count, 1, rows);
+          for (int64_t i = 0; i < rows; ++i) {
+            Cursor from = fold_cursor(at.x + i * kept.x, at.mask + i * kept.mask, 0);
+            reader.sequence(gathered + i * plan.count, from, plan.count);
+          }
+          x = reinterpret_cast<const char*>(gathered);
+          stride = plan.count * size;
+        }
+        char* out = plan.sink.out + at.out;
+        const bool in_place = plan.sink.direct && (rows == 1 || kept.out == sizeof(A));
+        A* to = in_place ? reinterpret_cast<A*>(out) : results;
+        note(guarded<F>([&]<class G>(G) {
+          return prefetch ? fold_rows<G, true>(x, stride, rows, to) : fold_rows<G, false>(x, stride, rows, to);
+        }));
+        if (!in_place) scatter(out, kept.out, results, rows);
+        at.advance(rows);
+        first += rows;
+      }
+    });
+  }
+
+  // ---- units: one output row of a tile each, folded block by block
+
+  // Folds the blocks of every unit, in chunks over threads where there are few units, and finishes each tile.
+  // fold(unit, first, last, tile) leaves the lanes of blocks first..last-1; finish(unit, tile) writes the outputs.
+  template <class Fold, class Finishing>
+  void each_unit(int64_t units, int64_t tile_vectors, int64_t unit_bytes, Fold&& fold, Finishing&& finish) {
+    const int threads = thread_count();
+    const auto room = [&](int64_t tiles) { return Counter<C>::depth(tiles) * tile_vectors; };
+    if (threads == 1 || units >= 4 * threads || units * unit_bytes < serial_bytes || blocks <= 1) {
+      share(units, unit_bytes, [&](int64_t first, int64_t last) {
+        Tiles<CarefulAcc> tiles(room(blocks));
+        for (int64_t unit = first; unit < last; ++unit) {
+          fold(unit, int64_t{0}, blocks, tiles.data);
+          finish(unit, tiles.data);
+        }
+      });
+      return;
+    }
+    const int64_t wanted = std::max(chunk_bytes, units * unit_bytes / (16 * threads)) * blocks / unit_bytes;
+    const int64_t chunk = std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, wanted)));
+    const int64_t chunks = (blocks + chunk - 1) / chunk;
+    Tiles<CarefulAcc> parts(units * chunks * tile_vectors);
+    parallel(units * chunks, [&](int64_t task) {
+      Tiles<CarefulAcc> tiles(room(chunk));
+      const int64_t first = task % chunks * chunk;
+      fold(task / chunks, first, std::min(blocks, first + chunk), tiles.data);
+      std::copy_n(tiles.data, tile_vectors, parts.data + task * tile_vectors);
+    });
+    Tiles<CarefulAcc> tiles(room(chunks));
+    for (int64_t unit = 0; unit < units; ++unit) {
+      Counter<C> counter{tiles.data, tile_vectors};
+      for (int64_t c = 0; c < chunks; ++c) {
+        std::copy_n(parts.data + (unit * chunks + c) * tile_vectors, tile_vectors, counter.next());
+        counter.push();
+      }
+      finish(unit, counter.whole());
+    }
+  }
+
+  // One block into lanes, in careful accumulators; `into(G{}, tile)` does it in either arithmetic.
+  template <class Into>
+  static FW_INLINE void careful_tile(int64_t vectors, Acc* plain, CarefulAcc* tile, Into&& into) {
+    guarded<F>([&]<class G>(G) {
+      if constexpr (std::is_same_v<G, C>) {
+        into(G{}, tile);
+      } else {
+        into(G{}, plain);
+        for (int64_t v = 0; v < vectors; ++v) tile[v] = F::lift(plain[v]);
+        settle(tile);
+      }
+      return true;
+    });
+  }
+
+  // ---- long rows, and a few interleaved sequences
+
+  static constexpr int64_t most_interleaved = 32;
+
+  void sequences() {
+    const bool flat = plan.shape == Shape::flat;
+    const int64_t k = flat ? inner_kept().size : 1;
+    if (k == 1) return sequences_of<L>(1, plan.kept_rank);
+    return sequences_of<0>(k, plan.kept_rank - 1);
+  }
+
+  template <int static_lanes>
+  void sequences_of(int64_t k, int unit_rank) {
+    const bool contiguous = plan.source.direct && inner_fold().x == k * size;
+    const int64_t vectors = L * k / W;
+    const auto fold = [&](int64_t unit, int64_t first, int64_t last, CarefulAcc* tiles) {
+      const Cursor start = kept_cursor(unit_rank, unit);
+      Cursor from = fold_cursor(start.x, start.mask, first * T::block);
+      Tiles<S> gathered(contiguous && plan.fold_rank == 1 ? 0 : T::block * k);
+      Tiles<Acc> plain(F::guarded ? vectors : 0);
+      Counter<C> counter{tiles, vectors};
+      for (int64_t block = first; block < last; ++block) {
+        const int64_t count = std::min<int64_t>(T::block, plan.count - block * T::block);
+        const S* p = reinterpret_cast<const S*>(from.x);
+        if (contiguous && from.left_in_line() >= count) {
+          from.advance(count);
+        } else if (k == 1) {
+          reader.sequence(gathered.data, from, count);
+          p = gathered.data;
+        } else {
+          p = gathered.data;
+          for (int64_t done = 0; done < count;) {
+            const int64_t some = std::min(count - done, from.left_in_line());
+            std::memcpy(gathered.data + done * k, from.x, some * k * size);
+            from.advance(some);
+            done += some;
+          }
+        }
+        careful_tile(vectors, plain.data, counter.next(), [&]<class G>(G, auto* tile) {
+          if (prefetch) fold_into_lanes<G, static_lanes, true>(p, count * k, L * k, tile);
+          else fold_into_lanes<G, static_lanes, false>(p, count * k, L * k, tile);
+        });
+        counter.push();
+      }
+      counter.whole();
+    };
+    const auto finish = [&](int64_t unit, CarefulAcc* tile) {
+      char* out = plan.sink.out + kept_cursor(unit_rank, unit).out;
+      typename C::template Acc<1> ends[most_interleaved * W];
+      A results[most_interleaved];
+      if constexpr (static_lanes) ends[0] = folded<C, W>(fold_lane_vectors<C>(tile));
+      else fold_interleaved_lanes<C>(tile, k, ends);
+      for (int64_t i = 0; i < k; ++i) note(finished<C, 1>(ends[i], plan.finish, results + i));
+      scatter(out, k > 1 ? inner_kept().out : 0, results, k);
+    };
+    int64_t units = 1;
+    for (int a = 0; a < unit_rank; ++a) units *= plan.kept[a].size;
+    each_unit(units, vectors, plan.count * k * size, fold, finish);
+  }
+
+  // ---- columns: strips of the innermost kept axis
+
+  static constexpr int64_t tile_columns = 256, few_rows = 8, few_rows_columns = 4096;
+
+  // A block of rows of one strip: where they lie, or where they were gathered to.
+  struct Strip {
+    int64_t columns, vectors;
+    std::unique_ptr<const char*[]> places;
+    Tiles<S> gathered;
+  };
+
+  void columns() {
+    const Axis& kept = inner_kept();
+    const bool contiguous = plan.source.direct && kept.x == size;
+    const bool few = contiguous && plan.fold_rank == 1 && plan.count <= few_rows;
+    const int64_t whole_columns = few ? few_rows_columns : contiguous ? tile_columns : 2 * W;
+    const int64_t strips = (kept.size + whole_columns - 1) / whole_columns;
+    const int64_t units = plan.outputs / kept.size * strips;
+    const int64_t unit_columns = std::min(whole_columns, kept.size);
+    const int64_t vectors = (unit_columns + W - 1) / W;
+    const int64_t lanes = blocks > 1 ? L : std::min<int64_t>(L, plan.count);
+
+    // Calls body(row_at, rows) with the rows of one block of one strip, columns padded to whole vectors.
+    const auto with_rows = [&](int64_t unit, int64_t block, auto&& body) {
+      const Cursor start = kept_cursor(plan.kept_rank - 1, unit / strips);
+      const int64_t first = unit % strips * whole_columns;
+      const int64_t columns = std::min(whole_columns, kept.size - first);
+      const int64_t rows = std::min<int64_t>(T::block, plan.count - block * T::block);
+      const char* x = start.x + first * kept.x;
+      const char* mask = start.mask + first * kept.mask;
+      if (contiguous && columns % W == 0 && plan.fold_rank == 1) {
+        const int64_t stride = plan.fold[0].x;
+        x += block * T::block * stride;
+        return body([=](int64_t row) { return reinterpret_cast<const S*>(x + row * stride); }, rows, columns);
+      }
+      Cursor from = fold_cursor(x, mask, block * T::block);
+      if (contiguous && columns % W == 0) {
+        std::unique_ptr<const char*[]> places(new const char*[rows]);
+        for (int64_t r = 0; r < rows; ++r, from.advance(1)) places[r] = from.x;
+        return body([&](int64_t row) { return reinterpret_cast<const S*>(places[row]); }, rows, columns);
+      }
+      const int64_t padded = (columns + W - 1) / W * W;
+      Tiles<S> gathered(rows * padded);
+      for (int64_t r = 0; r < rows; ++r, from.advance(1)) {
+        S* row = gathered.data + r * padded;
+        reader(row, from.x, from.mask, kept, columns);
+        std::fill(row + columns, row + padded, reader.absent);
+      }
+      body([&](int64_t row) { return static_cast<const S*>(gathered.data + row * padded); }, rows, padded);
+    };
+    // Writes a row of results: W at a time while in place, through a buffer at the end or into another dtype.
+    const auto finish_row = [&]<class G>(G, int64_t unit, const auto& acc_at) {
+      const int64_t first = unit % strips * whole_columns;
+      const int64_t columns = std::min(whole_columns, kept.size - first);
+      char* out = plan.sink.out + kept_cursor(plan.kept_rank - 1, unit / strips).out + first * kept.out;
+      const bool in_place = plan.sink.direct && kept.out == sizeof(A);
+      bool fit = true;
+      for (int64_t c = 0; c < columns; c += W) {
+        const int64_t some = std::min<int64_t>(W, columns - c);
+        A results[W];
+        A* to = in_place && some == W ? reinterpret_cast<A*>(out) + c : results;
+        fit &= finished<G, W>(acc_at(c / W), plan.finish, to);
+        settle(to);
+        if (to == results) scatter(out + c * kept.out, kept.out, results, some);
+      }
+      return fit;
+    };
+
+    if (few) {
+      return share(units, plan.count * unit_columns * size, [&](int64_t first, int64_t last) {
+        for (int64_t unit = first; unit < last; ++unit) {
+          with_rows(unit, 0, [&](const auto& row_at, int64_t rows, int64_t) {
+            note(guarded<F>([&]<class G>(G) {
+              return finish_row(G{}, unit, [&](int64_t v) { return few_rows_vector<G>(row_at, rows, v * W); });
+            }));
+          });
+        }
+      });
+    }
+    if (blocks <= 1) {
+      return share(units, plan.count * unit_columns * size, [&](int64_t first, int64_t last) {
+        Tiles<CarefulAcc> tile(lanes * vectors);
+        for (int64_t unit = first; unit < last; ++unit) {
+          with_rows(unit, 0, [&](const auto& row_at, int64_t rows, int64_t columns) {
+            note(guarded<F>([&]<class G>(G) {
+              auto* lanes_of_g = reinterpret_cast<typename Terms<G>::Acc*>(tile.data);
+              if (prefetch) fold_rows_into_lanes<G, true>(row_at, rows, lanes, columns / W, lanes_of_g);
+              else fold_rows_into_lanes<G, false>(row_at, rows, lanes, columns / W, lanes_of_g);
+              fold_lanes<G>(lanes_of_g, lanes, columns / W);
+              return finish_row(G{}, unit, [&](int64_t v) { return lanes_of_g[v]; });
+            }));
+          });
+        }
+      });
+    }
+    const auto fold = [&](int64_t unit, int64_t first, int64_t last, CarefulAcc* tiles) {
+      Tiles<Acc> plain(F::guarded ? L * vectors : 0);
+      Counter<C> counter{tiles, L * vectors};
+      for (int64_t block = first; block < last; ++block) {
+        with_rows(unit, block, [&](const auto& row_at, int64_t rows, int64_t columns) {
+          careful_tile(L * (columns / W), plain.data, counter.next(), [&]<class G>(G, auto* tile) {
+            if (prefetch) fold_rows_into_lanes<G, true>(row_at, rows, L, columns / W, tile);
+            else fold_rows_into_lanes<G, false>(row_at, rows, L, columns / W, tile);
+          });
+        });
+        counter.push();
+      }
+      counter.whole();
+    };
+    each_unit(units, L * vectors, plan.count * unit_columns * size, fold, [&](int64_t unit, CarefulAcc* tile) {
+      const int64_t columns = std::min(whole_columns, kept.size - unit % strips * whole_columns);
+      fold_lanes<C>(tile, L, (columns + W - 1) / W);
+      note(finish_row(C{}, unit, [&](int64_t v) { return tile[v]; }));
+    });
+  }
+
+  // The tree over at most eight rows, in registers.
+  template <class G, class RowAt>
+  static FW_INLINE typename Terms<G>::Acc few_rows_vector(const RowAt& row_at, int64_t rows, int64_t column) {
+    typename Terms<G>::Acc acc[few_rows];
+#pragma GCC unroll 8
+    for (int r = 0; r < few_rows; ++r) {
+      if (r < rows) acc[r] = Terms<G>::load(row_at(r) + column);
+    }
+#pragma GCC unroll 3
+    for (int half = few_rows / 2; half >= 1; half /= 2) {
+#pragma GCC unroll 4
+      for (int r = 0; r < half; ++r) {
+        if (r + half < rows) acc[r] = G::merge(acc[r], acc[r + half]);
+      }
+    }
+    return acc[0];
+  }
+};
+
+template <class F>
+bool reduce(const ReducePlan& plan) {
+  return Reduction<F>(plan).run();
+}
+
+}  // namespace foldwise::FOLDWISE_ISA

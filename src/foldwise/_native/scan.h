@@ -1,0 +1,382 @@
+// The one scan driver. A line is cut into segments of 1024 elements, a segment into packs of eight; each pack is scanned
+// by doubling, placed on what its segment holds so far, and that on the carry of the segments before:
+//   y = carry + (so far + (prefix inside the pack)).
+// Every step adds one left operand to a rising right one, so a scan of non-negative numbers never falls.
+#pragma once
+#include <sched.h>
+
+#include "reduce.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+constexpr int pack_size = 8;
+constexpr int64_t segment_size = 1024;
+constexpr int64_t stream_bytes = 8 << 20;  // outputs beyond this bypass the caches
+
+template <class G, int N> using AccOf = typename G::template Acc<N>;
+
+// ---- the tree of one pack
+
+template <class G, int H, int N>
+FW_INLINE AccOf<G, N> doubled(const AccOf<G, N>& a) {
+  const auto left = [](const auto& p, const auto& absent) { return carried_up<H>(p, absent); };
+  return G::merge(remade<AccOf<G, N>>(left, a, absence<G, N>()), a);
+}
+
+// Element i of eight becomes the fold of elements 0..i.
+template <class G>
+FW_INLINE AccOf<G, 8> prefix_of_pack(const AccOf<G, 8>& a) {
+  return doubled<G, 4, 8>(doubled<G, 2, 8>(doubled<G, 1, 8>(a)));
+}
+
+// The same for eight rows of N columns.
+template <class G, int N>
+FW_INLINE void prefix_of_rows(AccOf<G, N>* rows) {
+#pragma GCC unroll 3
+  for (int half = 1; half < pack_size; half *= 2) {
+#pragma GCC unroll 8
+    for (int i = 0; i < pack_size; ++i) {
+      if (i & half) rows[i] = G::merge(rows[i / (2 * half) * 2 * half + half - 1], rows[i]);
+    }
+  }
+}
+
+template <class G, int N>
+FW_INLINE AccOf<G, N> last_everywhere(const AccOf<G, N>& a) {
+  return remade<AccOf<G, N>>([](const auto& p) { return splat<std::decay_t<decltype(p[0])>, N>(p[N - 1]); }, a);
+}
+
+// ---- past the caches
+
+inline void stream(char* to, const char* from, int64_t bytes) {
+#if defined(__x86_64__)
+  const int64_t head = std::min<int64_t>(bytes, -reinterpret_cast<std::uintptr_t>(to) & (vector_bytes - 1));
+  std::memcpy(to, from, head);
+  int64_t i = head;
+  for (; i + vector_bytes <= bytes; i += vector_bytes) {
+#if defined(__AVX512F__)
+    _mm512_stream_si512((__m512i*)(to + i), _mm512_loadu_si512(from + i));
+#elif defined(__AVX2__)
+    _mm256_stream_si256((__m256i*)(to + i), _mm256_loadu_si256((const __m256i*)(from + i)));
+#else
+    _mm_stream_si128((__m128i*)(to + i), _mm_loadu_si128((const __m128i*)(from + i)));
+#endif
+  }
+  std::memcpy(to + i, from + i, bytes - i);
+#else
+  std::memcpy(to, from, bytes);
+#endif
+}
+
+inline void finish_streaming() {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}
+
+template <class F>
+struct Scan {
+  using S = typename F::Source;
+  using A = typename F::Value;
+  using C = typename F::Careful;
+  using Out = std::conditional_t<std::is_integral_v<A>, A, S>;  // what a kernel writes by itself
+  using Carry = CarryOf<F, pack_size>;
+  static constexpr int W = native<A>;
+
+  const ScanPlan& plan;
+  const Reader<S> reader;
+  const Scatter<A> scatter;
+  const int64_t count;     // elements scanned per line
+  const int64_t segments;  // per line
+  const bool direct_in, direct_out, streaming;
+  std::atomic<bool> fits{true};
+
+  static bool is_out(Dtype dtype) {
+    return with_type(dtype, [](auto sample) {
+      using T = decltype(sample);
+      return std::is_same_v<T, Out> || (std::is_integral_v<T> && std::is_integral_v<Out> && sizeof(T) == sizeof(Out));
+    });
+  }
+
+  explicit Scan(const ScanPlan& p)
+      : plan(p),
+        reader(p.source, absent_source<S, A>(F::absent())),
+        scatter(scatter_for<A>(p.sink.dtype)),
+        count(p.shifted ? p.length - 1 : p.length),
+        segments((count + segment_size - 1) / segment_size),
+        direct_in(p.source.direct && !p.nest_rank && p.along.x == static_cast<int64_t>(sizeof(S))),
+        direct_out(is_out(p.sink.dtype) && p.along.out == static_cast<int64_t>(sizeof(Out))),
+        streaming(is_out(p.sink.dtype) && p.lines * p.length * static_cast<int64_t>(sizeof(Out)) > stream_bytes) {}
+
+  // A line, or a place in one.
+  struct Place {
+    const char* x;
+    char* out;
+  };
+  Place line(int rank, int64_t index) const {
+    const Cursor at(plan.kept, rank, plan.source.x, nullptr, index);
+    return {at.x, plan.sink.out + at.out};
+  }
+  void write_identity(const Place& at) const {
+    const A identity = initial_of<A>(plan.finish);
+    if (plan.shifted) scatter(at.out, plan.along.out, &identity, 1);
+  }
+  void note(const Judge& judge) {
+    if (!judge.fits) fits.store(false, std::memory_order_relaxed);
+  }
+
+  bool run() {
+    const bool has_columns = plan.kept_rank && plan.kept[plan.kept_rank - 1].size >= pack_size && columns_are_closer();
+    if constexpr (!F::guarded) {
+      if (has_columns) {
+        scan_columns();
+        return fits;
+      }
+    }
+    scan_lines();
+    return fits;
+  }
+  bool columns_are_closer() const {
+    const Axis& inner = plan.kept[plan.kept_rank - 1];
+    return std::abs(inner.x) < std::abs(plan.along.x);
+  }
+
+  // ---- lines
+
+  // Packs of one segment, each placed on the carry and handed to write(index, pack). Returns what the segment holds.
+  template <class G, class Write>
+  static FW_INLINE AccOf<G, 8> scan_packs(const S* in, int64_t n, Write&& write) {
+    AccOf<G, 8> so_far = absence<G, 8>();
+    const auto step = [&](const Pack<A, 8>& x, int64_t i) {
+      const AccOf<G, 8> prefix = prefix_of_pack<G>(G::start(x));
+      write(i, G::merge(so_far, prefix));
+      so_far = G::merge(so_far, last_everywhere<G, 8>(prefix));
+    };
+    int64_t i = 0;
+    for (; i + pack_size <= n; i += pack_size) step(load<A, 8>(in + i), i);
+    if (i < n) step(load_some<A, 8>(in + i, static_cast<int>(n - i), F::absent()), i);
+    return so_far;
+  }
+
+  // One segment in either arithmetic, and the carry moved past it.
+  template <class T>
+  FW_INLINE void scan_segment(const S* in, int64_t n, Carry& carry, T* to) {
+    const auto scanned = [&]<class G>(G) {
+      Judge judge{plan.finish};
+      const auto last = scan_packs<G>(in, n, [&](int64_t i, const AccOf<G, 8>& local) {
+        const Pack<A, 8> y = carry.template emit<G>(local, judge);
+        if (i + pack_size <= n) return store(to + i, y);
+        T some[pack_size];
+        store(some, y);
+        std::copy_n(some, n - i, to + i);
+      });
+      settle(to);
+      note(judge);
+      return last;
+    };
+    if constexpr (F::guarded) {
+      if (carry.plain()) {
+        clear_range_flags();
+        const auto last = scanned(F{});
+        if (!left_normal_range()) return carry.advance(F::lift(last));
+      }
+    }
+    carry.advance(scanned(C{}));
+  }
+
+  AccOf<C, 8> segment_total(const S* in, int64_t n) const {
+    const auto ignore = [](int64_t, const auto&) {};
+    if constexpr (F::guarded) {
+      clear_range_flags();
+      const auto last = F::lift(scan_packs<F>(in, n, ignore));
+      settle(&last);
+      if (!left_normal_range()) return last;
+    }
+    return scan_packs<C>(in, n, ignore);
+  }
+
+  int64_t segment_length(int64_t segment) const { return std::min(segment_size, count - segment * segment_size); }
+
+  // The segment's elements: as they lie, or gathered.
+  const S* segment_in(const Place& at, int64_t segment, S* gathered) const {
+    const char* x = at.x + segment * segment_size * plan.along.x;
+    if (direct_in) return reinterpret_cast<const S*>(x);
+    if (plan.nest_rank) {
+      Cursor from(plan.nest, plan.nest_rank, at.x, nullptr, segment * segment_size);
+      reader.sequence(gathered, from, segment_length(segment));
+    } else {
+      reader(gathered, x, nullptr, plan.along, segment_length(segment));
+    }
+    return gathered;
+  }
+
+  void scan_segment_at(const Place& at, int64_t segment, Carry& carry) {
+    S gathered[segment_size];
+    const S* in = segment_in(at, segment, gathered);
+    const int64_t n = segment_length(segment);
+    char* out = at.out + (segment * segment_size + plan.shifted) * plan.along.out;
+    if (direct_out && !streaming) return scan_segment(in, n, carry, reinterpret_cast<Out*>(out));
+    if (direct_out) {
+      Out results[segment_size];
+      scan_segment(in, n, carry, results);
+      return stream(out, reinterpret_cast<const char*>(results), n * sizeof(Out));
+    }
+    A results[segment_size];
+    scan_segment(in, n, carry, results);
+    scatter(out, plan.along.out, results, n);
+  }
+
+  void scan_lines() {
+    // Lines that lie interleaved are walked together, so that a cache line is fetched once for all of them.
+    constexpr int64_t most_together = 16;
+    const Axis* inner = plan.kept_rank ? &plan.kept[plan.kept_rank - 1] : nullptr;
+    const int64_t together = inner && columns_are_closer() && inner->size <= most_together ? inner->size : 1;
+    const int rank = together > 1 ? plan.kept_rank - 1 : plan.kept_rank;
+    const int64_t groups = plan.lines / together;
+    const int64_t group_bytes = together * count * static_cast<int64_t>(sizeof(S));
+    const auto beside = [&](const Place& at, int64_t i) {
+      return i ? Place{at.x + i * inner->x, at.out + i * inner->out} : at;
+    };
+    if (thread_count() > 1 && groups < 2 * thread_count() && group_bytes >= 2 * serial_bytes) {
+      for (int64_t group = 0; group < groups; ++group) {
+        const Place at = line(rank, group);
+        scan_chained(together, group_bytes, [&](int64_t i) { return beside(at, i); });
+      }
+      return;
+    }
+    share(groups, group_bytes, [&](int64_t first, int64_t last) {
+      for (int64_t group = first; group < last; ++group) {
+        const Place at = line(rank, group);
+        Carry carries[most_together];
+        for (int64_t i = 0; i < together; ++i) write_identity(beside(at, i));
+        for (int64_t segment = 0; segment < segments; ++segment) {
+          for (int64_t i = 0; i < together; ++i) scan_segment_at(beside(at, i), segment, carries[i]);
+        }
+      }
+      finish_streaming();
+    });
+  }
+
+  // Long lines on several threads. Whoever takes a stretch of segments first learns their totals, waits for the carry
+  // of the stretch before, passes its own on, and then scans what is still in its cache.
+  template <class LineAt>
+  void scan_chained(int64_t lines, int64_t bytes, LineAt&& line_at) {
+    const int64_t stretch = std::max<int64_t>(1, task_bytes * segments / bytes);
+    const int64_t stretches = (segments + stretch - 1) / stretch;
+    Tiles<Carry> passed(lines);
+    for (int64_t i = 0; i < lines; ++i) {
+      new (passed.data + i) Carry;
+      write_identity(line_at(i));
+    }
+    std::atomic<int64_t> turn{0};
+    parallel(stretches, [&](int64_t task) {
+      const int64_t first = task * stretch, last = std::min(segments, first + stretch);
+      Tiles<AccOf<C, 8>> totals((last - first) * lines);
+      for (int64_t segment = first; segment < last; ++segment) {
+        for (int64_t i = 0; i < lines; ++i) {
+          S gathered[segment_size];
+          totals.data[(segment - first) * lines + i] =
+              segment_total(segment_in(line_at(i), segment, gathered), segment_length(segment));
+        }
+      }
+      for (int spins = 0; turn.load(std::memory_order_acquire) != task; ++spins) {
+        if (spins > 1000) sched_yield();
+      }
+      Tiles<Carry> carries(lines);
+      for (int64_t i = 0; i < lines; ++i) {
+        carries.data[i] = passed.data[i];
+        for (int64_t t = 0; t < last - first; ++t) passed.data[i].advance(totals.data[t * lines + i]);
+      }
+      turn.store(task + 1, std::memory_order_release);
+      for (int64_t segment = first; segment < last; ++segment) {
+        for (int64_t i = 0; i < lines; ++i) scan_segment_at(line_at(i), segment, carries.data[i]);
+      }
+      finish_streaming();
+    });
+  }
+
+  // ---- columns: strips of the innermost kept axis, eight rows at a time
+
+  static constexpr int64_t strip_columns = 256;
+
+  void scan_columns() {
+    const Axis& kept = plan.kept[plan.kept_rank - 1];
+    const int64_t strips = (kept.size + strip_columns - 1) / strip_columns;
+    const int64_t units = plan.lines / kept.size * strips;
+    const int64_t unit_bytes = std::min(kept.size, strip_columns) * count * static_cast<int64_t>(sizeof(S));
+    share(units, unit_bytes, [&](int64_t first, int64_t last) {
+      for (int64_t unit = first; unit < last; ++unit) {
+        Place at = line(plan.kept_rank - 1, unit / strips);
+        const int64_t column = unit % strips * strip_columns;
+        at.x += column * kept.x;
+        at.out += column * kept.out;
+        scan_strip(at, std::min(strip_columns, kept.size - column));
+      }
+      finish_streaming();
+    });
+  }
+
+  void scan_strip(const Place& at, int64_t columns) {
+    const Axis& kept = plan.kept[plan.kept_rank - 1];
+    constexpr int most = strip_columns / W;
+    const int64_t vectors = (columns + W - 1) / W;
+    const bool whole = columns % W == 0;
+    const bool rows_in = plan.source.direct && kept.x == static_cast<int64_t>(sizeof(S)) && whole;
+    const bool rows_out = is_out(plan.sink.dtype) && kept.out == static_cast<int64_t>(sizeof(Out)) && whole;
+    CarryOf<F, W> carries[most];
+    AccOf<F, W> so_far[most];
+    S gathered[pack_size][strip_columns];
+    alignas(64) Out results[pack_size][strip_columns];
+    A wide[pack_size][strip_columns];
+    if (plan.shifted) {
+      const A identity = initial_of<A>(plan.finish);
+      for (int64_t c = 0; c < columns; ++c) scatter(at.out + c * kept.out, 0, &identity, 1);
+    }
+    Judge judge{plan.finish};
+    for (int64_t begin = 0; begin < count; begin += segment_size) {
+      const int64_t end = std::min(count, begin + segment_size);
+      std::fill_n(so_far, vectors, absence<F, W>());
+      for (int64_t row = begin; row < end; row += pack_size) {
+        const int64_t rows = std::min<int64_t>(pack_size, end - row);
+        const S* in[pack_size];
+        Out* direct[pack_size];
+        char* out = at.out + (row + plan.shifted) * plan.along.out;
+        for (int64_t r = 0; r < pack_size; ++r) {
+          const char* x = at.x + (row + std::min(r, rows - 1)) * plan.along.x;
+          in[r] = reinterpret_cast<const S*>(x);
+          if (!rows_in || r >= rows) in[r] = gathered[r];
+          if (!rows_in && r < rows) reader(gathered[r], x, nullptr, kept, columns);
+          if (r >= rows) std::fill_n(gathered[r], vectors * W, reader.absent);
+          direct[r] = streaming || r >= rows ? results[r] : reinterpret_cast<Out*>(out + r * plan.along.out);
+        }
+        for (int64_t v = 0; v < vectors; ++v) {
+          AccOf<F, W> acc[pack_size];
+#pragma GCC unroll 8
+          for (int r = 0; r < pack_size; ++r) acc[r] = F::start(load<A, W>(in[r] + v * W));
+          prefix_of_rows<F, W>(acc);
+#pragma GCC unroll 8
+          for (int r = 0; r < pack_size; ++r) {
+            acc[r] = F::merge(so_far[v], acc[r]);
+            const Pack<A, W> y = carries[v].template emit<F>(acc[r], judge);
+            if (rows_out) store(direct[r] + v * W, y);
+            else store(&wide[r][v * W], y);
+          }
+          so_far[v] = acc[pack_size - 1];
+        }
+        for (int64_t r = 0; r < rows; ++r) {
+          if (!rows_out) scatter(out + r * plan.along.out, kept.out, wide[r], columns);
+          else if (streaming) stream(out + r * plan.along.out, reinterpret_cast<const char*>(results[r]), columns * sizeof(Out));
+        }
+      }
+      for (int64_t v = 0; v < vectors; ++v) carries[v].advance(so_far[v]);
+    }
+    note(judge);
+  }
+};
+
+template <class F>
+bool scan(const ScanPlan& plan) {
+  return Scan<F>(plan).run();
+}
+
+}  // namespace foldwise::FOLDWISE_ISA

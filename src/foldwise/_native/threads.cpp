@@ -1,0 +1,162 @@
+#include "threads.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace foldwise {
+
+namespace {
+
+void pause_cpu() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// One job at a time. The caller works too; whoever finds no task left leaves. A worker that has just worked spins for
+// a moment before it sleeps, because waking it costs more than most jobs take.
+struct Pool {
+  std::mutex busy;  // held by the caller whose job runs
+  std::mutex sleep;
+  std::condition_variable wake;
+  std::atomic<std::uint64_t> generation{0};
+  std::atomic<int> sleepers{0};
+  std::atomic<int> inside{0};  // workers that may still read the job
+  std::atomic<bool> open{false};
+  std::atomic<std::int64_t> next{0};
+  std::int64_t count = 0;
+  Task task = nullptr;
+  void* context = nullptr;
+  int invited = 0;  // workers 0..invited-1 take part
+  int workers = 0;
+
+  void work() {
+    for (;;) {
+      const std::int64_t index = next.fetch_add(1, std::memory_order_relaxed);
+      if (index >= count) return;
+      task(context, index);
+    }
+  }
+
+  void serve(int number) {
+    FloatEnvironment environment;
+    std::uint64_t seen = 0;
+    for (;;) {
+      constexpr int spins = 4000;
+      int spin = 0;
+      while (generation.load(std::memory_order_acquire) == seen) {
+        if (++spin < spins) {
+          pause_cpu();
+          continue;
+        }
+        std::unique_lock lock(sleep);
+        sleepers.fetch_add(1);
+        wake.wait(lock, [&] { return generation.load() != seen; });
+        sleepers.fetch_sub(1);
+      }
+      seen = generation.load(std::memory_order_acquire);
+      inside.fetch_add(1);
+      if (open.load() && number < invited) work();
+      inside.fetch_sub(1);
+    }
+  }
+
+  void run(std::int64_t tasks, Task body, void* data, int threads) {
+    count = tasks;
+    task = body;
+    context = data;
+    invited = threads - 1;
+    next.store(0, std::memory_order_relaxed);
+    while (workers < invited) {
+      std::thread([this, number = workers] { serve(number); }).detach();
+      ++workers;
+    }
+    open.store(true);
+    generation.fetch_add(1);
+    if (sleepers.load() > 0) {
+      { std::lock_guard lock(sleep); }
+      wake.notify_all();
+    }
+    work();
+    // Closed first: a worker that arrives late sees it and keeps out; one that is inside is waited for.
+    open.store(false);
+    while (inside.load() != 0) pause_cpu();
+  }
+};
+
+// Never destroyed: its threads sleep until the process ends. A forked child has none of them and starts anew.
+Pool* pool = new Pool;
+std::atomic<int> configured{0};
+
+void start_anew_in_child() {
+  pool = new Pool;
+}
+
+const int registered = pthread_atfork(nullptr, nullptr, start_anew_in_child);
+
+}  // namespace
+
+int available_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  const unsigned count = std::thread::hardware_concurrency();
+  return count ? static_cast<int>(count) : 1;
+}
+
+int thread_count() {
+  const int count = configured.load(std::memory_order_relaxed);
+  if (count) return count;
+  const int cpus = available_cpus();
+  configured.store(cpus, std::memory_order_relaxed);
+  return cpus;
+}
+
+void set_thread_count(int count) { configured.store(count, std::memory_order_relaxed); }
+
+void run_tasks(std::int64_t count, Task task, void* context) {
+  const int threads = count < thread_count() ? static_cast<int>(count) : thread_count();
+  // A second caller, or a task that calls in turn, does its own work rather than wait.
+  if (threads > 1) {
+    std::unique_lock lock(pool->busy, std::try_to_lock);
+    if (lock.owns_lock()) return pool->run(count, task, context, threads);
+  }
+  for (std::int64_t index = 0; index < count; ++index) task(context, index);
+}
+
+#if defined(__x86_64__)
+namespace {
+constexpr unsigned default_control = 0x1f80;  // round to nearest, no flushing, all exceptions masked, no flags
+}
+FloatEnvironment::FloatEnvironment() : saved_(_mm_getcsr()) { _mm_setcsr(default_control); }
+FloatEnvironment::~FloatEnvironment() { _mm_setcsr(static_cast<unsigned>(saved_)); }
+#elif defined(__aarch64__)
+// The low half keeps FPCR (modes), the high half FPSR (flags).
+FloatEnvironment::FloatEnvironment() {
+  std::uint64_t modes, flags;
+  asm volatile("mrs %0, fpcr" : "=r"(modes));
+  asm volatile("mrs %0, fpsr" : "=r"(flags));
+  saved_ = (modes & 0xffffffffu) | (flags << 32);
+  asm volatile("msr fpcr, %0" ::"r"(std::uint64_t{0}));
+  asm volatile("msr fpsr, %0" ::"r"(std::uint64_t{0}));
+}
+FloatEnvironment::~FloatEnvironment() {
+  asm volatile("msr fpcr, %0" ::"r"(saved_ & 0xffffffffu));
+  asm volatile("msr fpsr, %0" ::"r"(saved_ >> 32));
+}
+#else
+#error "foldwise knows x86-64 and aarch64"
+#endif
+
+}  // namespace foldwise

@@ -1,0 +1,36 @@
+// A fixed split of the work, whoever runs it: which thread takes a task never changes a result.
+#pragma once
+#include <cstdint>
+#include <type_traits>
+
+namespace foldwise {
+
+int thread_count();
+void set_thread_count(int count);
+int available_cpus();
+
+// Puts rounding, flushing and exception flags into the default state, and back at the end of the scope.
+class FloatEnvironment {
+ public:
+  FloatEnvironment();
+  ~FloatEnvironment();
+  FloatEnvironment(const FloatEnvironment&) = delete;
+  FloatEnvironment& operator=(const FloatEnvironment&) = delete;
+
+ private:
+  std::uint64_t saved_;
+};
+
+using Task = void (*)(void* context, std::int64_t index);
+
+// Runs task(context, 0..count-1), each once, on this thread and the pool's. Tasks are claimed in rising order.
+void run_tasks(std::int64_t count, Task task, void* context);
+
+template <class F>
+void parallel(std::int64_t count, F&& body) {
+  using Body = std::remove_reference_t<F>;
+  run_tasks(count, [](void* context, std::int64_t index) { (*static_cast<Body*>(context))(index); },
+            const_cast<void*>(static_cast<const void*>(&body)));
+}
+
+}  // namespace foldwise

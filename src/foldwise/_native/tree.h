@@ -1,0 +1,236 @@
+// The fixed trees of a reduction: elements into lanes, blocks into a binary counter, lanes by halves.
+// Whatever path an array's layout takes, it is one of these three steps on the same numbers in the same order.
+#pragma once
+#include <memory>
+#include <new>
+
+#include "blocks.h"
+#include "folds.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+// The words of one fold, for the functions below.
+template <class F>
+struct Terms {
+  using S = typename F::Source;
+  using A = typename F::Value;
+  static constexpr int W = native<A>;
+  static constexpr int L = lanes_of<A>;
+  static constexpr int block = L * steps_per_block;
+  using Acc = typename F::template Acc<W>;
+  static FW_INLINE Acc load(const S* p) { return F::start(foldwise::FOLDWISE_ISA::load<A, W>(p)); }
+  static FW_INLINE Acc load_some(const S* p, int64_t count) {
+    return F::start(foldwise::FOLDWISE_ISA::load_some<A, W>(p, static_cast<int>(count), F::absent()));
+  }
+};
+
+// Memory for tiles, aligned to a cache line.
+template <class T>
+struct Tiles {
+  std::unique_ptr<char[]> memory;
+  T* data;
+  explicit Tiles(int64_t count) : memory(new char[count * sizeof(T) + 64]) {
+    data = reinterpret_cast<T*>((reinterpret_cast<std::uintptr_t>(memory.get()) + 63) & ~std::uintptr_t{63});
+  }
+};
+
+// ---- 1. elements into lanes
+
+constexpr int prefetch_distance = 8192;
+template <bool prefetch>
+FW_INLINE void prefetch_ahead(const void* p, int bytes) {
+  if constexpr (prefetch) {
+    for (int line = 0; line < bytes; line += 64) {
+      __builtin_prefetch(static_cast<const char*>(p) + prefetch_distance + line, 0, 3);
+    }
+  }
+}
+
+// Lane l of `lanes` folds elements l, l + lanes, ... of at most one block, left to right. Lanes without one are absent.
+template <class F, int static_lanes, bool prefetch>
+FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64_t runtime_lanes,
+                               typename Terms<F>::Acc* tile) {
+  using T = Terms<F>;
+  constexpr int W = T::W;
+  const int64_t lanes = static_lanes ? static_lanes : runtime_lanes;
+  constexpr int most = 8;
+  constexpr int group = static_lanes ? (static_lanes / W < most ? static_lanes / W : most) : 4;
+  const int64_t full = count / lanes;
+  const int64_t rest = count % lanes;
+  const auto fold_group = [&]<int G>(std::integral_constant<int, G>, int64_t first) {
+    typename T::Acc acc[G];
+    if (full) {
+#pragma GCC unroll 8
+      for (int g = 0; g < G; ++g) acc[g] = T::load(p + (first + g) * W);
+    } else {
+      for (int g = 0; g < G; ++g) acc[g] = absence<F, W>();
+    }
+    for (int64_t step = 1; step < full; ++step) {
+      const typename F::Source* row = p + step * lanes + first * W;
+      prefetch_ahead<prefetch>(row, G * W * static_cast<int>(sizeof(*p)));
+#pragma GCC unroll 8
+      for (int g = 0; g < G; ++g) acc[g] = F::merge(acc[g], T::load(row + g * W));
+    }
+    const typename F::Source* row = p + full * lanes + first * W;
+#pragma GCC unroll 8
+    for (int g = 0; g < G; ++g) {
+      const int64_t left = rest - (first + g) * W;
+      if (left >= W) acc[g] = F::merge(acc[g], T::load(row + g * W));
+      else if (left > 0) acc[g] = F::merge(acc[g], T::load_some(row + g * W, left));
+      tile[first + g] = acc[g];
+    }
+  };
+  int64_t v = 0;
+  for (; v + group <= lanes / W; v += group) fold_group(std::integral_constant<int, group>{}, v);
+  if constexpr (!static_lanes) {
+    for (; v < lanes / W; ++v) fold_group(std::integral_constant<int, 1>{}, v);
+  }
+}
+
+// The same for columns: row r of `rows` (at row_at(r)) goes to lane r mod L, `width` native vectors of columns wide.
+template <class F, bool prefetch, class RowAt>
+FW_INLINE void fold_rows_into_lanes(const RowAt& row_at, int64_t rows, int64_t lanes, int64_t width,
+                                    typename Terms<F>::Acc* tile) {
+  using T = Terms<F>;
+  constexpr int W = T::W;
+  constexpr int group = 4;
+  constexpr int bytes = W * static_cast<int>(sizeof(typename F::Source));
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    typename T::Acc* out = tile + lane * width;
+    if (lane >= rows) {
+      for (int64_t v = 0; v < width; ++v) out[v] = absence<F, W>();
+      continue;
+    }
+    const auto fold_group = [&]<int G>(std::integral_constant<int, G>, int64_t v) {
+      typename T::Acc acc[G];
+      const typename F::Source* p = row_at(lane) + v * W;
+#pragma GCC unroll 4
+      for (int g = 0; g < G; ++g) acc[g] = T::load(p + g * W);
+      for (int64_t row = lane + T::L; row < rows; row += T::L) {
+        p = row_at(row) + v * W;
+#pragma GCC unroll 4
+        for (int g = 0; g < G; ++g) acc[g] = F::merge(acc[g], T::load(p + g * W));
+      }
+#pragma GCC unroll 4
+      for (int g = 0; g < G; ++g) out[v + g] = acc[g];
+    };
+    if constexpr (prefetch) {
+      // The rows of the next lane: one line of each now, the rest follow by themselves.
+      for (int64_t row = lane + 1; row < rows; row += T::L) {
+        const char* p = reinterpret_cast<const char*>(row_at(row));
+        for (int64_t line = 0; line < width * bytes; line += 64) __builtin_prefetch(p + line, 0, 3);
+      }
+    }
+    int64_t v = 0;
+    for (; v + group <= width; v += group) fold_group(std::integral_constant<int, group>{}, v);
+    for (; v < width; ++v) fold_group(std::integral_constant<int, 1>{}, v);
+  }
+}
+
+// ---- 2. blocks into a binary counter
+
+// Equal-sized neighbours merge as they complete, the left one's elements first; what is left merges from the right.
+template <class F>
+struct Counter {
+  using Acc = typename Terms<F>::Acc;
+  Acc* tiles;    // room for depth(blocks) tiles
+  int64_t size;  // vectors in a tile
+  int top = 0;
+  uint64_t count = 0;
+
+  static int depth(int64_t blocks) { return std::bit_width(static_cast<uint64_t>(blocks)) + 1; }
+
+  Acc* next() { return tiles + top * size; }
+  void merge_top() {
+    Acc* right = tiles + --top * size;
+    Acc* left = right - size;
+    for (int64_t i = 0; i < size; ++i) left[i] = F::merge(left[i], right[i]);
+  }
+  void push() {
+    ++top;
+    for (uint64_t done = count++; done & 1; done >>= 1) merge_top();
+  }
+  Acc* whole() {
+    while (top > 1) merge_top();
+    return tiles;
+  }
+};
+
+// ---- 3. lanes by halves
+
+// A tile of `lanes` x `width` elements, row by row: afterwards row 0 holds the fold of the first `present` rows.
+template <class F>
+void fold_lanes(typename Terms<F>::Acc* tile, int64_t present, int64_t width_vectors) {
+  for (int64_t half = Terms<F>::L / 2; half >= 1; half /= 2) {
+    for (int64_t lane = 0; lane < half && lane + half < present; ++lane) {
+      typename Terms<F>::Acc* left = tile + lane * width_vectors;
+      const typename Terms<F>::Acc* right = left + half * width_vectors;
+      for (int64_t v = 0; v < width_vectors; ++v) left[v] = F::merge(left[v], right[v]);
+    }
+    if (half < present) present = half;
+  }
+}
+
+// One sequence: its L lanes lie in L / W vectors.
+template <class F>
+FW_INLINE typename Terms<F>::Acc fold_lane_vectors(typename Terms<F>::Acc* tile) {
+#pragma GCC unroll 4
+  for (int half = Terms<F>::L / Terms<F>::W / 2; half >= 1; half /= 2) {
+#pragma GCC unroll 8
+    for (int v = 0; v < half; ++v) tile[v] = F::merge(tile[v], tile[v + half]);
+  }
+  return tile[0];
+}
+
+// K interleaved sequences, L * K elements in a row: vectors while they fit, single elements at the end.
+template <class F>
+void fold_interleaved_lanes(typename Terms<F>::Acc* tile, int64_t k, typename F::template Acc<1>* out) {
+  constexpr int W = Terms<F>::W;
+  int64_t half = Terms<F>::L / 2;
+  for (; half >= 1 && half * k % W == 0; half /= 2) {
+    const int64_t vectors = half * k / W;
+    for (int64_t v = 0; v < vectors; ++v) tile[v] = F::merge(tile[v], tile[v + vectors]);
+  }
+  const int64_t left = 2 * half * k;
+  if (half == 0) {
+    for (int64_t i = 0; i < k; ++i) out[i] = element<F, W>(tile[i / W], static_cast<int>(i % W));
+    return;
+  }
+  for (int64_t i = 0; i < left; ++i) out[i] = element<F, W>(tile[i / W], static_cast<int>(i % W));
+  for (; half >= 1; half /= 2) {
+    for (int64_t i = 0; i < half * k; ++i) out[i] = F::merge(out[i], out[i + half * k]);
+  }
+}
+
+// W sequences that each lie in one vector: element i of the result is the fold of sequence i.
+template <class F, int G = Terms<F>::W>
+FW_INLINE typename Terms<F>::Acc fold_across(typename Terms<F>::Acc* rows) {
+  using Acc = typename Terms<F>::Acc;
+  if constexpr (G == 1) {
+    return rows[0];
+  } else {
+#pragma GCC unroll 8
+    for (int i = 0; i < G / 2; ++i) {
+      const Acc a = rows[2 * i], b = rows[2 * i + 1];
+      rows[i] = F::merge(remade<Acc>([](const auto& p, const auto& q) { return halves<G, 0>(p, q); }, a, b),
+                         remade<Acc>([](const auto& p, const auto& q) { return halves<G, 1>(p, q); }, a, b));
+    }
+    return fold_across<F, G / 2>(rows);
+  }
+}
+
+// Runs a piece of work in plain arithmetic and, where that left the normal range, again in careful arithmetic.
+// `work` takes the fold to use; its results must be in memory when it returns.
+template <class F, class Work>
+FW_INLINE bool guarded(Work&& work) {
+  if constexpr (F::guarded) {
+    clear_range_flags();
+    const bool fits = work(F{});
+    if (!left_normal_range()) return fits;
+    return work(typename F::Careful{});
+  } else {
+    return work(F{});
+  }
+}
+
+}  // namespace foldwise::FOLDWISE_ISA

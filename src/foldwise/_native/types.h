@@ -1,0 +1,113 @@
+// The words every part of the core shares: dtypes, plans, and the table of kernels an ISA offers.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace foldwise {
+
+using std::int64_t;
+using std::uint64_t;
+
+// The order is the order of dtypes.TABLE in Python, which passes these codes.
+enum class Dtype : std::uint8_t {
+  boolean, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64, count
+};
+constexpr int dtype_count = static_cast<int>(Dtype::count);
+
+constexpr int64_t item_size(Dtype dtype) {
+  constexpr std::int8_t sizes[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
+  return sizes[static_cast<int>(dtype)];
+}
+constexpr bool is_float(Dtype dtype) { return dtype >= Dtype::float16; }
+
+// Sixteen-bit floats have no arithmetic of their own: they are loaded, widened, and rounded once on the way out.
+struct half { std::uint16_t bits; };
+struct bfloat { std::uint16_t bits; };
+
+constexpr int max_rank = 64;
+
+// One axis of the work: its length, and how far one step along it moves in each array, in bytes.
+struct Axis {
+  int64_t size, x, mask, out;
+};
+
+// Where elements come from. `direct` means that the kernel can read memory as it lies.
+struct Source {
+  Dtype dtype;
+  bool swapped;
+  bool direct;
+  const char* x;
+  const char* mask;  // a boolean array of the same geometry, or null
+};
+
+// Where results go, and in which dtype.
+struct Sink {
+  Dtype dtype;
+  bool direct;  // same dtype as the accumulator, native byte order
+  char* out;
+};
+
+// What turns an accumulator into a result, beside the accumulator itself.
+struct Finish {
+  double number;             // the initial value (of a scan: the identity), for floats
+  uint64_t integer;          // and for integers
+  __int128 lowest, highest;  // what the output dtype can hold, for judging integers
+};
+
+enum class Shape : std::uint8_t {
+  rows,     // the innermost axis is folded
+  flat,     // a few interleaved sequences, contiguous: folded K at a time
+  columns,  // the innermost axis is kept
+};
+
+// A reduction laid out: kept and folded axes in memory order (outermost first), neighbours collapsed.
+struct ReducePlan {
+  Shape shape;
+  int kept_rank, fold_rank;
+  Axis kept[max_rank], fold[max_rank];
+  int64_t count;    // folded elements per output
+  int64_t outputs;
+  Source source;
+  Sink sink;
+  Finish finish;
+};
+
+// A scan laid out: kept axes in memory order, and the one axis walked.
+struct ScanPlan {
+  int kept_rank;
+  Axis kept[max_rank];
+  Axis along;        // already flipped for reverse
+  int nest_rank;     // not 0: the line runs through these axes in turn, the last one fastest; `along` is where it goes
+  Axis nest[max_rank];
+  int64_t lines;     // product of the kept sizes
+  bool shifted;      // element k of the fold goes to position k + 1; position 0 holds the identity
+  int64_t length;    // positions of the output along the axis
+  Source source;
+  Sink sink;
+  Finish finish;
+};
+
+// One fold over one kernel dtype on one ISA. Both return false when an integer overflowed that was not to wrap.
+struct Kernel {
+  bool (*reduce)(const ReducePlan&);
+  bool (*scan)(const ScanPlan&);
+};
+
+// The rows of an ISA's table: every line of folds.def.
+enum class FoldId : std::uint8_t {
+#define FOLDWISE_FOLD(name, Struct) name,
+#include "folds.def"
+#undef FOLDWISE_FOLD
+  count
+};
+constexpr int fold_count = static_cast<int>(FoldId::count);
+
+// The dtypes that kernels read from memory as they lie; every other one is converted in cache, block by block.
+enum class Column : std::uint8_t { float16, bfloat16, float32, float64, int32, int64, uint64, count };
+constexpr int column_count = static_cast<int>(Column::count);
+
+struct KernelTable {
+  Kernel kernels[fold_count][column_count];
+};
+
+}  // namespace foldwise

@@ -1,0 +1,349 @@
+// Packs: fixed numbers of elements on the compilers' vector extensions, and how they come from and go to memory.
+// Everything here has the same value on every ISA; only the number of native vectors in a pack differs.
+#pragma once
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#include "types.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#define FW_INLINE inline __attribute__((always_inline))
+
+namespace foldwise::FOLDWISE_ISA {
+
+#if defined(__AVX512F__)
+constexpr int vector_bytes = 64;
+#elif defined(__AVX2__)
+constexpr int vector_bytes = 32;
+#else
+constexpr int vector_bytes = 16;
+#endif
+
+template <class T> constexpr int native = vector_bytes / static_cast<int>(sizeof(T));
+
+template <int Bytes> struct BitsOf;
+template <> struct BitsOf<4> { using type = std::int32_t; };
+template <> struct BitsOf<8> { using type = int64_t; };
+template <class T> using bits_of = typename BitsOf<sizeof(T)>::type;
+
+template <class T, int N> struct VectorOf {
+  typedef T type __attribute__((vector_size(N * sizeof(T))));
+  typedef T loose __attribute__((vector_size(N * sizeof(T)), aligned(1), may_alias));
+};
+
+// N elements of T: one vector, or several native ones.
+template <class T, int N>
+struct Pack {
+  static constexpr int width = N < native<T> ? N : native<T>;
+  static constexpr int chunks = N / width;
+  using Vector = typename VectorOf<T, width>::type;
+  Vector v[chunks];
+
+  T operator[](int i) const { return v[i / width][i % width]; }
+};
+
+template <class T, int N>
+FW_INLINE Pack<T, N> splat(T value) {
+  Pack<T, N> r;
+  for (auto& v : r.v) v = typename Pack<T, N>::Vector{} + value;
+  return r;
+}
+
+// Applies a function of native vectors to packs, chunk by chunk.
+template <class F, class T, int N, class... More>
+FW_INLINE Pack<T, N> each(F&& f, const Pack<T, N>& a, const More&... more) {
+  Pack<T, N> r;
+  for (int c = 0; c < Pack<T, N>::chunks; ++c) r.v[c] = f(a.v[c], more.v[c]...);
+  return r;
+}
+
+template <class T, int N> FW_INLINE Pack<T, N> operator+(Pack<T, N> a, Pack<T, N> b) {
+  return each([](auto x, auto y) { return x + y; }, a, b);
+}
+template <class T, int N> FW_INLINE Pack<T, N> operator-(Pack<T, N> a, Pack<T, N> b) {
+  return each([](auto x, auto y) { return x - y; }, a, b);
+}
+template <class T, int N> FW_INLINE Pack<T, N> operator*(Pack<T, N> a, Pack<T, N> b) {
+  return each([](auto x, auto y) { return x * y; }, a, b);
+}
+
+// ---- moving elements about
+
+template <int... I, class V>
+FW_INLINE auto picked(V a, V b, std::integer_sequence<int, I...>) {
+  return __builtin_shufflevector(a, b, I...);
+}
+
+template <int M, class V, class Index, int... I>
+FW_INLINE auto pick(V a, V b, Index, std::integer_sequence<int, I...>) {
+  return picked(a, b, std::integer_sequence<int, Index{}(I)...>{});
+}
+
+// The M elements index(0..M-1) of a followed by b.
+template <int M, class V, class Index>
+FW_INLINE auto pick(V a, V b, Index index) {
+  return pick<M>(a, b, index, std::make_integer_sequence<int, M>{});
+}
+
+template <class T, int N> FW_INLINE Pack<T, N / 2> lower(const Pack<T, N>& a) {
+  Pack<T, N / 2> r;
+  if constexpr (Pack<T, N>::chunks > 1) {
+    for (int c = 0; c < Pack<T, N / 2>::chunks; ++c) r.v[c] = a.v[c];
+  } else {
+    r.v[0] = pick<N / 2>(a.v[0], a.v[0], [](int i) { return i; });
+  }
+  return r;
+}
+
+template <class T, int N> FW_INLINE Pack<T, N / 2> upper(const Pack<T, N>& a) {
+  Pack<T, N / 2> r;
+  if constexpr (Pack<T, N>::chunks > 1) {
+    for (int c = 0; c < Pack<T, N / 2>::chunks; ++c) r.v[c] = a.v[Pack<T, N / 2>::chunks + c];
+  } else {
+    r.v[0] = pick<N / 2>(a.v[0], a.v[0], [](int i) { return i + N / 2; });
+  }
+  return r;
+}
+
+// The lower (Half = 0) or upper (Half = 1) halves of the groups of G elements in a, then in b.
+template <int G, int Half, class T, int N>
+FW_INLINE Pack<T, N> halves(const Pack<T, N>& a, const Pack<T, N>& b) {
+  constexpr auto index = [](int k) { return k / (G / 2) * G + k % (G / 2) + Half * (G / 2); };
+  Pack<T, N> r;
+  if constexpr (Pack<T, N>::chunks == 1) {
+    r.v[0] = pick<N>(a.v[0], b.v[0], index);
+  } else {
+    T both[2 * N], chosen[N];
+    std::memcpy(both, &a, sizeof a);
+    std::memcpy(both + N, &b, sizeof b);
+    for (int k = 0; k < N; ++k) chosen[k] = both[index(k)];
+    std::memcpy(&r, chosen, sizeof r);
+  }
+  return r;
+}
+
+// Inside every group of 2H elements: the last of the lower half, seen by the upper half; `absent` elsewhere.
+template <int H, class T, int N>
+FW_INLINE Pack<T, N> carried_up(const Pack<T, N>& a, const Pack<T, N>& absent) {
+  constexpr int W = Pack<T, N>::width;
+  Pack<T, N> r;
+  for (int c = 0; c < Pack<T, N>::chunks; ++c) {
+    if constexpr (H < W) {
+      r.v[c] = pick<W>(a.v[c], absent.v[c], [](int i) { return i % (2 * H) >= H ? i / (2 * H) * 2 * H + H - 1 : W + i; });
+    } else {
+      constexpr int step = H / W;
+      const int group = c / (2 * step) * 2 * step;
+      r.v[c] = c % (2 * step) >= step ? typename Pack<T, N>::Vector{} + a.v[group + step - 1][W - 1] : absent.v[c];
+    }
+  }
+  return r;
+}
+
+// ---- memory
+
+template <class T, int W>
+FW_INLINE auto load_vector(const void* p) {
+  return static_cast<typename VectorOf<T, W>::type>(*static_cast<const typename VectorOf<T, W>::loose*>(p));
+}
+template <class V>
+FW_INLINE void store_vector(void* p, V v) {
+  typedef V Loose __attribute__((aligned(1), may_alias));
+  *static_cast<Loose*>(p) = v;
+}
+
+// W elements of S, widened to A without rounding.
+template <class A, int W, class S>
+FW_INLINE typename VectorOf<A, W>::type load_as(const S* p) {
+  if constexpr (std::is_same_v<A, S>) {
+    return load_vector<A, W>(p);
+  } else if constexpr (std::is_same_v<A, double> && (std::is_same_v<S, half> || std::is_same_v<S, bfloat>)) {
+    return __builtin_convertvector(load_as<float, W>(p), typename VectorOf<double, W>::type);
+  } else if constexpr (std::is_same_v<S, bfloat>) {
+    typename VectorOf<std::uint32_t, W>::type wide;
+#if defined(__AVX512F__)
+    if constexpr (W == 16) {
+      wide = (typename VectorOf<std::uint32_t, W>::type)_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)p));
+    } else
+#endif
+      wide = __builtin_convertvector(load_vector<std::uint16_t, W>(p), decltype(wide));
+    return std::bit_cast<typename VectorOf<float, W>::type>(wide << 16);
+  } else if constexpr (std::is_same_v<S, half>) {
+#if defined(__AVX512F__)
+    if constexpr (W == 16) return (typename VectorOf<float, 16>::type)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p));
+#endif
+#if defined(__F16C__)
+    if constexpr (W == 8) return (typename VectorOf<float, 8>::type)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p));
+#endif
+    // Place sign, exponent and fraction, then let one exact product mend the exponent (subnormals too).
+    typedef typename VectorOf<std::uint32_t, W>::type Bits;
+    const Bits h = __builtin_convertvector(load_vector<std::uint16_t, W>(p), Bits);
+    const auto scaled = std::bit_cast<typename VectorOf<float, W>::type>((h & 0x7fffu) << 13) * 0x1p112f;
+    const Bits special = (Bits)((h & 0x7c00u) == 0x7c00u) & 0x7f800000u;
+    return std::bit_cast<typename VectorOf<float, W>::type>(std::bit_cast<Bits>(scaled) | special | ((h & 0x8000u) << 16));
+  } else {
+#if defined(__AVX512F__)
+    if constexpr (std::is_same_v<A, double> && std::is_same_v<S, float> && W == 8)
+      return (typename VectorOf<double, 8>::type)_mm512_cvtps_pd(_mm256_loadu_ps(p));
+    if constexpr (std::is_same_v<A, int64_t> && std::is_same_v<S, std::int32_t> && W == 8)
+      return (typename VectorOf<int64_t, 8>::type)_mm512_cvtepi32_epi64(_mm256_loadu_si256((const __m256i*)p));
+#endif
+    return __builtin_convertvector(load_vector<S, W>(p), typename VectorOf<A, W>::type);
+  }
+}
+
+template <class A, int N, class S>
+FW_INLINE Pack<A, N> load(const S* p) {
+  Pack<A, N> r;
+  for (int c = 0; c < Pack<A, N>::chunks; ++c) r.v[c] = load_as<A, Pack<A, N>::width>(p + c * Pack<A, N>::width);
+  return r;
+}
+
+// The first `count` of N elements; the rest are `absent`.
+template <class A, int N, class S>
+FW_INLINE Pack<A, N> load_some(const S* p, int count, A absent) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(S) == sizeof(A) && N == native<A>) {
+    Pack<A, N> r = splat<A, N>(absent);
+    if constexpr (sizeof(A) == 4) {
+      r.v[0] = (typename Pack<A, N>::Vector)_mm512_mask_loadu_epi32((__m512i)r.v[0], __mmask16((1u << count) - 1), p);
+    } else {
+      r.v[0] = (typename Pack<A, N>::Vector)_mm512_mask_loadu_epi64((__m512i)r.v[0], __mmask8((1u << count) - 1), p);
+    }
+    return r;
+  }
+#endif
+  S padded[N] = {};
+  for (int i = 0; i < count; ++i) padded[i] = p[i];
+  const Pack<A, N> all = load<A, N>(padded);
+  Pack<A, N> r;
+  for (int c = 0; c < Pack<A, N>::chunks; ++c) {
+    for (int i = 0; i < Pack<A, N>::width; ++i) r.v[c][i] = c * Pack<A, N>::width + i < count ? all.v[c][i] : absent;
+  }
+  return r;
+}
+
+// Rounds once, to nearest even, from the accumulator's type to a narrower one.
+FW_INLINE half to_half(float value) {
+#if defined(__F16C__)
+  return {static_cast<std::uint16_t>(_cvtss_sh(value, 0))};
+#else
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t magnitude = bits & 0x7fffffffu;
+  std::uint32_t h;
+  if (magnitude > 0x7f800000u) {
+    h = 0x7e00;
+  } else if (magnitude >= 0x47800000u) {
+    h = 0x7c00;
+  } else if (magnitude < 0x38800000u) {  // subnormal: adding 1/2 aligns the last place, in the hardware's rounding
+    h = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
+  } else {
+    h = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  }
+  return {static_cast<std::uint16_t>(h | ((bits >> 16) & 0x8000u))};
+#endif
+}
+
+FW_INLINE bfloat to_bfloat(float value) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return {0x7fc0};
+  return {static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
+}
+
+// A double rounded to float so that a second rounding, to a sixteen-bit float, gives what one rounding would:
+// truncated, with the last bit set when anything was lost.
+FW_INLINE float to_odd_float(double value) {
+  float near = static_cast<float>(value);
+  const double back = near;
+  if (back == value || value != value || std::bit_cast<std::uint32_t>(near) & 1u) return near;
+  const bool away = (value > 0) == (back > value);
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(near);
+  return std::bit_cast<float>(away ? bits - 1 : bits + 1);
+}
+
+template <class Out, class A, int N>
+FW_INLINE void store(Out* p, const Pack<A, N>& a) {
+  constexpr int W = Pack<A, N>::width;
+  for (int c = 0; c < Pack<A, N>::chunks; ++c) {
+    if constexpr (std::is_same_v<Out, A>) {
+      store_vector(p + c * W, a.v[c]);
+    } else if constexpr (std::is_same_v<A, double> && std::is_same_v<Out, float>) {
+#if defined(__AVX512F__)
+      if constexpr (W == 8) _mm256_storeu_ps(p + c * W, _mm512_cvtpd_ps((__m512d)a.v[c]));
+      else
+#endif
+      store_vector(p + c * W, __builtin_convertvector(a.v[c], typename VectorOf<float, W>::type));
+    } else if constexpr (std::is_same_v<Out, bfloat>) {
+      typedef typename VectorOf<std::uint32_t, W>::type Bits;
+      const Bits bits = std::bit_cast<Bits>(a.v[c]);
+      const Bits rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;  // a canonical NaN stays one
+#if defined(__AVX512F__)
+      if constexpr (W == 16) _mm256_storeu_si256((__m256i*)(p + c * W), _mm512_cvtepi32_epi16((__m512i)rounded));
+      else
+#endif
+      store_vector(p + c * W, __builtin_convertvector(rounded, typename VectorOf<std::uint16_t, W>::type));
+    } else {
+      static_assert(std::is_same_v<Out, half>);
+#if defined(__AVX512F__)
+      if constexpr (W == 16) {
+        _mm256_storeu_si256((__m256i*)(p + c * W), _mm512_cvtps_ph((__m512)a.v[c], 0));
+        continue;
+      }
+#endif
+#if defined(__F16C__)
+      if constexpr (W == 8) {
+        _mm_storeu_si128((__m128i*)(p + c * W), _mm256_cvtps_ph((__m256)a.v[c], 0));
+        continue;
+      }
+#endif
+      for (int i = 0; i < W; ++i) p[c * W + i] = to_half(a.v[c][i]);
+    }
+  }
+}
+
+// One NaN: quiet, positive, no payload, whatever the hardware and the operands' order made of it.
+template <class A, int N>
+FW_INLINE Pack<A, N> canonical(const Pack<A, N>& a) {
+  if constexpr (std::is_floating_point_v<A>) {
+    const Pack<A, N> nan = splat<A, N>(std::numeric_limits<A>::quiet_NaN());
+    return each([](auto x, auto quiet) { return x != x ? quiet : x; }, a, nan);
+  } else {
+    return a;
+  }
+}
+
+// ---- the floating-point unit's own notes
+
+// Whether any operation since the last clear overflowed, or lost digits below the normal range.
+FW_INLINE bool left_normal_range() {
+#if defined(__x86_64__)
+  unsigned control;
+  asm volatile("stmxcsr %0" : "=m"(control)::"memory");
+  return control & 0x18;
+#else
+  uint64_t status;
+  asm volatile("mrs %0, fpsr" : "=r"(status)::"memory");
+  return status & 0xc;
+#endif
+}
+
+FW_INLINE void clear_range_flags() {
+#if defined(__x86_64__)
+  const unsigned control = 0x1f80;
+  asm volatile("ldmxcsr %0" ::"m"(control) : "memory");
+#else
+  asm volatile("msr fpsr, %0" ::"r"(uint64_t{0}) : "memory");
+#endif
+}
+
+// Everything computed before is in memory now.
+FW_INLINE void settle(const void* results) { asm volatile("" ::"r"(results) : "memory"); }
+
+}  // namespace foldwise::FOLDWISE_ISA

@@ -1,0 +1,63 @@
+"""The one table of dtypes: what the two standards call each, and which kernel column reads it as it lies."""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Dtype:
+    """A dtype, by its name in NumPy (ml_dtypes for bfloat16)."""
+
+    name: str
+    onnx: str
+    ir: str
+    kind: str
+    """b: boolean, i: signed, u: unsigned, f: floating."""
+    size: int
+    column: str
+    """The kernel column that folds it; a column of another name converts it in cache, block by block."""
+    code: int
+
+
+_ROWS = [
+    # name      ONNX        OpenVINO   kind size column
+    ("bool", "bool", "boolean", "b", 1, "int64"),
+    ("int8", "int8", "i8", "i", 1, "int64"),
+    ("int16", "int16", "i16", "i", 2, "int64"),
+    ("int32", "int32", "i32", "i", 4, "int32"),
+    ("int64", "int64", "i64", "i", 8, "int64"),
+    ("uint8", "uint8", "u8", "u", 1, "int64"),
+    ("uint16", "uint16", "u16", "u", 2, "int64"),
+    ("uint32", "uint32", "u32", "u", 4, "int64"),
+    ("uint64", "uint64", "u64", "u", 8, "int64"),
+    ("float16", "float16", "f16", "f", 2, "float16"),
+    ("bfloat16", "bfloat16", "bf16", "f", 2, "bfloat16"),
+    ("float32", "float", "f32", "f", 4, "float32"),
+    ("float64", "double", "f64", "f", 8, "float64"),
+]
+
+TABLE: Final = tuple(Dtype(*row, code) for code, row in enumerate(_ROWS))
+BY_NAME: Final = {dtype.name: dtype for dtype in TABLE}
+COLUMNS: Final = ("float16", "bfloat16", "float32", "float64", "int32", "int64", "uint64")
+"""The kernel columns, in the order of the native table."""
+
+
+def accumulated(dtype: Dtype) -> Dtype:
+    """What a sum or product of this dtype comes out as when nobody says: NumPy's and the Array API's rule."""
+    if dtype.kind == "f" or dtype.size == 8:
+        return dtype
+    return BY_NAME["uint64" if dtype.kind == "u" else "int64"]
+
+
+def column_for(source: Dtype, result: Dtype) -> str:
+    """The kernel column in which `source` is folded into `result`: nothing is rounded before the fold."""
+    if result.kind != "f":
+        return source.column
+    if source.kind != "f" or result.size > max(source.size, 4):
+        return "float64"
+    return source.column
+
+
+def judged_column_for(source: Dtype) -> str:
+    """The column that folds integers by their exact value."""
+    return "int64" if source.kind == "i" else "uint64"

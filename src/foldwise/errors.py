@@ -1,0 +1,29 @@
+"""What foldwise raises. Every error is a FoldwiseError and also the built-in kind that Python users expect."""
+
+
+class FoldwiseError(Exception):
+    """Any refusal of foldwise."""
+
+
+class AxisError(FoldwiseError, ValueError, IndexError):
+    """An axis out of range, repeated, or missing."""
+
+
+class DtypeError(FoldwiseError, TypeError):
+    """A dtype that the operation does not take or cannot give."""
+
+
+class ShapeError(FoldwiseError, ValueError):
+    """Arrays whose shapes do not go together."""
+
+
+class OptionError(FoldwiseError, ValueError):
+    """An option with a value, or in a combination, that means nothing."""
+
+
+class ArgumentError(FoldwiseError, TypeError):
+    """An argument of the wrong Python type."""
+
+
+class OverflowedError(FoldwiseError, OverflowError):
+    """An integer result that its dtype cannot hold, where overflow="raise" was asked for."""

@@ -1,0 +1,24 @@
+"""The same examples in every run; `HYPOTHESIS_PROFILE=explore` looks for new ones."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import hypothesis
+import pytest
+
+import foldwise as fw
+
+hypothesis.settings.register_profile(
+    "steady", derandomize=True, deadline=None, database=None, max_examples=100
+)
+hypothesis.settings.register_profile("explore", deadline=None, max_examples=2000)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+
+@pytest.fixture(autouse=True)
+def same_threads_afterwards() -> Iterator[None]:
+    before = fw.get_num_threads()
+    yield
+    fw.set_num_threads(before)

@@ -1,0 +1,32 @@
+"""Computes the whole table and writes a digest per case: `python digests.py FILE`, on the ISA of FOLDWISE_ISA."""
+
+from __future__ import annotations
+
+import sys
+
+import cases
+import numpy as np
+
+import foldwise
+
+
+def main(path: str) -> None:
+    table = {
+        f"{fold.name} {dtype}": np.array([digest(case) for case in cases.cases(fold, dtype)], np.int64)
+        for fold in cases.FOLDS
+        for dtype in cases.DTYPES
+    }
+    np.savez(path, **table)
+
+
+def digest(case: cases.Case) -> int:
+    """A call that fails is not the same as any result."""
+    try:
+        return cases.digest(getattr(foldwise, case.fold.name)(case.x, **case.arguments))
+    except foldwise.FoldwiseError as error:
+        print(f"{case}: {error}", file=sys.stderr)
+        return -1
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

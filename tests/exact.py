@@ -1,0 +1,107 @@
+"""Exact values, with which every result is compared.
+
+Integers are Python's. A finite float is an integer times a power of two; so are sums and products of such. Arrays of
+them are a pair: integers (an object array) and exponents (int64).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Exact = tuple[Array, Array]
+Scalar = tuple[int, int]
+
+
+def exactly(values: Array) -> Exact:
+    if values.dtype.kind in "biuO":
+        return values.astype(object) + 0, np.zeros(values.shape, np.int64)
+    fraction, exponent = np.frexp(values.astype(np.float64))
+    integers = (fraction * 2.0**53).astype(np.int64).astype(object)
+    return integers, exponent.astype(np.int64) - 53
+
+
+def sums(values: Array, method: str) -> Exact:
+    """The sum along axis 0 (method "reduce") or every prefix's (method "accumulate")."""
+    integers, exponents = exactly(values)
+    lowest = exponents.min(initial=0)
+    total = getattr(np.add, method)(integers << (exponents - lowest).astype(object), axis=0)
+    return np.asarray(total, object), np.full(np.shape(total), lowest)
+
+
+def products(values: Array, method: str) -> Exact:
+    integers, exponents = exactly(values)
+    total = getattr(np.multiply, method)(integers, axis=0)
+    return np.asarray(total, object), np.asarray(getattr(np.add, method)(exponents, axis=0))
+
+
+# ---- integers
+
+
+def wrapped(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Python integers modulo 2**n, in the dtype's range."""
+    lowest = int(np.iinfo(dtype).min)
+    return np.asarray((values - lowest) % 2 ** (8 * dtype.itemsize) + lowest).astype(dtype)
+
+
+def clamped(values: Array, dtype: np.dtype[Any]) -> Array:
+    limits = np.iinfo(dtype)
+    return np.asarray(np.clip(values, int(limits.min), int(limits.max))).astype(dtype)
+
+
+def fits(values: Array, dtype: np.dtype[Any]) -> bool:
+    limits = np.iinfo(dtype)
+    return all(limits.min <= int(value) <= limits.max for value in values.flat)
+
+
+# ---- floats
+
+
+@dataclass(frozen=True)
+class Bound:
+    """How far a result may be from the exact value.
+
+    Every rounding on the way adds a part u of the fold of the absolute values, gamma(k) = k u / (1 - k u) in all;
+    then comes one rounding into the output dtype, where the smallest subnormal is the finest step.
+    """
+
+    roundings: int
+    accumulator: np.dtype[Any]
+    out: np.dtype[Any]
+
+    def holds(self, result: Any, value: Scalar, magnitude: Scalar) -> bool:
+        limits = ml_dtypes.finfo(self.out)
+        if np.isnan(result):
+            return False
+        if np.isinf(result):
+            result_value = as_if_unbounded(result > 0, value, limits.maxexp)
+        else:
+            result_value = scalar(result)
+        finest = scalar(limits.smallest_subnormal)
+        lowest = min(exponent for _, exponent in (result_value, value, magnitude, finest))
+        y, v, m, f = (
+            integer << (exponent - lowest) for integer, exponent in (result_value, value, magnitude, finest)
+        )
+        digits = 1 - ml_dtypes.finfo(self.accumulator).machep  # u = 2**-digits
+        rest = 2**digits - self.roundings
+        last = 1 - limits.machep
+        rounded_out = abs(v) * rest if self.out != self.accumulator else 0
+        return ((abs(y - v) - f) * rest << last) <= (self.roundings * m << last) + rounded_out
+
+
+def scalar(value: Any) -> Scalar:
+    fraction, exponent = math.frexp(float(value))
+    return int(fraction * 2**53), exponent - 53
+
+
+def as_if_unbounded(positive: bool, value: Scalar, maxexp: int) -> Scalar:
+    """What stands for an infinite result: the exact value where that is out of range, else the range's end."""
+    sign = 1 if positive else -1
+    integer, exponent = value
+    beyond = integer * sign > 0 and abs(integer).bit_length() + exponent > maxexp
+    return value if beyond else (sign, maxexp)

@@ -1,0 +1,120 @@
+"""The rules of the house that a linter cannot hold."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import sys
+from pathlib import Path
+
+import processes
+import pytest
+
+import foldwise as fw
+
+PACKAGE = Path(fw.__file__).parent
+SOURCE = processes.ROOT / "src" / "foldwise"
+MODULES = sorted(SOURCE.glob("**/*.py"))
+WRITTEN = {".py", ".pyi", ".h", ".cpp", ".def", ".md", ".toml", ".txt", ".cmake"}
+
+in_the_repository = pytest.mark.skipif(not SOURCE.is_dir(), reason="needs the repository")
+
+
+@in_the_repository
+def test_no_file_is_longer_than_500_lines() -> None:
+    folders = ("src", "tests", "benchmarks", "examples", "docs")
+    files = [
+        path for folder in folders for path in (processes.ROOT / folder).rglob("*") if path.suffix in WRITTEN
+    ]
+    files += [path for path in processes.ROOT.iterdir() if path.suffix in WRITTEN]
+    assert len(files) > 20
+    long = {
+        str(path): count
+        for path in files
+        if (count := len(path.read_text(encoding="utf-8").splitlines())) > 500
+    }
+    assert not long
+
+
+def imported(path: Path) -> set[str]:
+    """Every name a module imports, absolute or relative, as far as it is spelled out."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            origin = "." * node.level + (node.module or "")
+            found |= {origin, *(f"{origin}.{alias.name}" for alias in node.names)}
+    return found
+
+
+@in_the_repository
+def test_the_native_core_is_called_from_one_place() -> None:
+    assert MODULES
+    callers = [
+        path.name for path in MODULES if any(name.split(".")[-1] == "_native" for name in imported(path))
+    ]
+    assert callers == ["engine.py"]
+
+
+def test_importing_foldwise_loads_numpy_and_ml_dtypes_and_nothing_more() -> None:
+    script = """
+import sys, numpy, ml_dtypes
+before = set(sys.modules)
+import foldwise
+print(*sorted({name.split(".")[0] for name in set(sys.modules) - before}))
+"""
+    loaded = set(processes.output("-c", script).split())
+    assert loaded - set(sys.stdlib_module_names) == {"foldwise"}
+
+
+def test_importing_foldwise_starts_no_thread_and_prints_nothing() -> None:
+    script = "import foldwise, os; print(len(os.listdir('/proc/self/task')) if os.path.isdir('/proc/self/task') else 1)"
+    numpys = "import ml_dtypes, numpy" + script.removeprefix("import foldwise")
+    assert processes.output("-c", script) == processes.output("-c", numpys)
+
+
+def test_a_name_is_exported_once() -> None:
+    assert len(fw.__all__) == len(set(fw.__all__))
+    modules = [
+        importlib.import_module(f"foldwise.{module.name}") for module in pkgutil.iter_modules(fw.__path__)
+    ]
+    python = {module.__name__ for module in modules}
+    homes: dict[str, list[str]] = {}
+    for module in modules:
+        for name, value in vars(module).items():
+            if (
+                callable(value)
+                and not name.startswith("_")
+                and getattr(value, "__module__", None) == module.__name__
+            ):
+                homes.setdefault(name, []).append(module.__name__)
+    assert {"sum", "AxisError", "show_config"} <= set(homes)
+    assert not {name: places for name, places in homes.items() if len(places) > 1}
+    public = {name for name in vars(fw) if not name.startswith("_")} - {
+        module.split(".")[-1] for module in python
+    }
+    assert public == set(fw.__all__) - {"__version__"}
+
+
+def test_no_public_object_has_two_names() -> None:
+    objects = [id(getattr(fw, name)) for name in fw.__all__]
+    assert len(objects) == len(set(objects))
+
+
+@in_the_repository
+def test_the_stub_of_the_native_core_names_what_is_there() -> None:
+    native = importlib.import_module("foldwise._native")
+    tree = ast.parse((SOURCE / "_native.pyi").read_text(encoding="utf-8"))
+    promised = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    promised |= {
+        node.target.id
+        for node in tree.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+    assert promised == {name for name in dir(native) if not name.startswith("__")}
+
+
+def test_types_travel_with_the_package() -> None:
+    assert (PACKAGE / "py.typed").is_file()

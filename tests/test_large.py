@@ -1,0 +1,85 @@
+"""More than 2**31 elements, and results of more than 2**31 elements."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+import foldwise as fw
+
+COUNT = 2**31 + 5
+GIB = 2**30
+
+
+def available_memory() -> int:
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+needs_8_gib = pytest.mark.skipif(available_memory() < 8 * GIB, reason="needs 8 GiB of free memory")
+
+# ---- one value repeated needs no memory
+
+
+def test_sums_of_a_repeated_value() -> None:
+    assert fw.sum(np.broadcast_to(np.int8(-3), COUNT)) == -3 * COUNT
+    assert fw.sum(np.broadcast_to(np.uint8(255), COUNT), dtype=np.uint8) == 255 * COUNT % 256
+    assert fw.sum(np.broadcast_to(np.bool_(True), COUNT)) == COUNT
+    assert fw.sum(np.broadcast_to(np.float16(1), COUNT)) == np.inf
+    assert fw.sum(np.broadcast_to(np.float32(1), COUNT)) == np.float32(COUNT)
+    assert fw.sum(np.broadcast_to(np.float64(1), COUNT)) == COUNT
+
+
+def test_products_of_a_repeated_value() -> None:
+    assert fw.prod(np.broadcast_to(np.int8(-1), COUNT)) == -1
+    assert fw.prod(np.broadcast_to(np.float32(-1), COUNT)) == -1
+
+
+def test_repeated_rows() -> None:
+    row = np.arange(5, dtype=np.float32)
+    many = np.broadcast_to(row, (2**29 + 1, 5))
+    assert many.size > COUNT
+    assert fw.sum(many, axis=0).tolist() == (row * (2**29 + 1)).tolist()
+
+
+# ---- real memory
+
+
+@needs_8_gib
+def test_bytes_that_differ() -> None:
+    x = np.ones(COUNT, np.uint8)
+    x[[0, 7, 2**31 - 1, 2**31, -1]] = (2, 3, 4, 5, 6)
+    total = COUNT - 5 + 20
+    assert fw.sum(x) == total
+    assert fw.sum(x[::-1]) == total
+    assert fw.prod(x) == 2 * 3 * 4 * 5 * 6
+    assert fw.sum(x.reshape(1, -1, 1), axis=1).item() == total
+    # Three columns, the last two elements aside.
+    columns = x[: COUNT // 3 * 3].reshape(-1, 3)
+    assert fw.sum(columns, axis=0).sum() == total - int(x[COUNT // 3 * 3 :].sum())
+
+    running = fw.cumsum(x, dtype=np.uint8)
+    for position in (0, 1, 6, 7, 8, 2**31 - 2, 2**31 - 1, 2**31, COUNT - 1):
+        prefix = (
+            position
+            + 1
+            + sum(
+                more
+                for at, more in ((0, 1), (7, 2), (2**31 - 1, 3), (2**31, 4), (COUNT - 1, 5))
+                if at <= position
+            )
+        )
+        assert running[position] == prefix % 256, position
+
+
+@needs_8_gib
+def test_results_longer_than_31_bits() -> None:
+    """Kept elements this time: two rows, one result per column."""
+    first = np.ones(COUNT, np.uint8)
+    first[[0, 2**31 - 1, -1]] = (200, 100, 7)
+    rows = np.broadcast_to(first, (2, COUNT))
+    result = fw.sum(rows, axis=0, dtype=np.uint8)
+    assert result[[0, 1, 2**31 - 2, 2**31 - 1, 2**31, -1]].tolist() == [400 % 256, 2, 2, 200, 2, 14]
+    result[[0, 2**31 - 1, -1]] = 2
+    assert fw.sum(result) == 2 * COUNT

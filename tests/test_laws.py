@@ -1,0 +1,299 @@
+"""Laws that hold for every array: hypothesis looks for one that breaks them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import cases
+import exact
+import hypothesis.extra.numpy as arrays
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from cases import Fold
+from hypothesis import given
+from trees import Array
+
+import foldwise as fw
+
+EVERY_REDUCTION = pytest.mark.parametrize("fold", cases.REDUCTIONS, ids=lambda fold: fold.name)
+EVERY_SCAN = pytest.mark.parametrize("fold", cases.SCANS, ids=lambda fold: fold.name)
+EVERY_PAIR = pytest.mark.parametrize(("reduction", "scan"), [("sum", "cumsum"), ("prod", "cumprod")])
+
+# ---- what is folded: any shape and layout, values of the table's domains or hypothesis' own
+
+SHAPES = arrays.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=40).filter(
+    lambda shape: math.prod(shape) < 5000
+)
+INTEGERS = st.sampled_from(("bool", *cases.INTEGERS))
+ANY = st.sampled_from(cases.DTYPES)
+
+
+@st.composite
+def made(
+    draw: st.DrawFn, dtypes: st.SearchStrategy[str] = ANY, shapes: st.SearchStrategy[Any] = SHAPES
+) -> Array:
+    """An array of the table's values and layouts, or of whatever values."""
+    dtype, shape = draw(dtypes), draw(shapes)
+    fold = draw(st.sampled_from(cases.FOLDS))
+    domain = draw(st.sampled_from(cases.domains_of(fold, dtype)))
+    values = cases.values(dtype, domain, shape)
+    if values.size and draw(st.booleans()) and dtype != "bfloat16":
+        few = draw(arrays.arrays(dtype, st.integers(1, 20)))
+        values = np.resize(few, shape)
+    x = cases.LAYOUTS[draw(st.sampled_from(list(cases.LAYOUTS)))](values)
+    return x
+
+
+WHOLE = made(dtypes=INTEGERS)
+
+
+def function(name: Fold | str) -> Callable[..., Any]:
+    return getattr(fw, name if isinstance(name, str) else name.name)  # type: ignore[no-any-return]
+
+
+def an_axis(data: st.DataObject, x: Array) -> int:
+    return data.draw(st.integers(-x.ndim, x.ndim - 1), label="axis")
+
+
+def some_axes(data: st.DataObject, x: Array) -> tuple[int, ...]:
+    chosen = data.draw(st.lists(st.integers(0, x.ndim - 1), unique=True), label="axes")
+    return tuple(axis - x.ndim if data.draw(st.booleans()) else axis for axis in chosen)
+
+
+def same(a: Any, b: Any) -> bool:
+    a, b = np.asarray(a), np.asarray(b)
+    assert (a.dtype, a.shape) == (b.dtype, b.shape)
+    return a.tobytes() == b.tobytes()
+
+
+# ---- axes
+
+
+@EVERY_REDUCTION
+@given(x=made(), data=st.data())
+def test_the_order_of_axes_does_not_matter(fold: Fold, x: Array, data: st.DataObject) -> None:
+    axes = some_axes(data, x)
+    shuffled = data.draw(st.permutations(axes))
+    assert same(function(fold)(x, axis=axes), function(fold)(x, axis=tuple(shuffled)))
+
+
+@EVERY_REDUCTION
+@given(x=WHOLE, data=st.data())
+def test_integer_axes_fold_one_after_the_other(fold: Fold, x: Array, data: st.DataObject) -> None:
+    axes = some_axes(data, x)
+    step_by_step = function(fold)(x, axis=())
+    for axis in data.draw(st.permutations(axes)):
+        step_by_step = function(fold)(step_by_step, axis=axis, keepdims=True)
+    assert same(function(fold)(x, axis=axes, keepdims=True), step_by_step)
+
+
+@EVERY_REDUCTION
+@given(x=made(), data=st.data())
+def test_keepdims_keeps_the_axes_and_nothing_else(fold: Fold, x: Array, data: st.DataObject) -> None:
+    axes = some_axes(data, x)
+    kept = function(fold)(x, axis=axes, keepdims=True)
+    assert kept.shape == tuple(
+        1 if axis in {a % x.ndim for a in axes} else n for axis, n in enumerate(x.shape)
+    )
+    assert same(kept.squeeze(axes), function(fold)(x, axis=axes))
+
+
+@EVERY_REDUCTION
+@given(x=made())
+def test_no_axis_given_means_all(fold: Fold, x: Array) -> None:
+    assert same(function(fold)(x), function(fold)(x, axis=tuple(range(x.ndim))))
+
+
+@EVERY_SCAN
+@given(x=made())
+def test_a_scan_without_an_axis_flattens(fold: Fold, x: Array) -> None:
+    assert same(function(fold)(x), function(fold)(x.reshape(-1), axis=0))
+
+
+# ---- splitting and merging
+
+
+@EVERY_REDUCTION
+@given(x=WHOLE, data=st.data())
+def test_integers_split_and_merge_anywhere(fold: Fold, x: Array, data: st.DataObject) -> None:
+    axis = an_axis(data, x)
+    at = data.draw(st.integers(0, x.shape[axis]), label="split")
+    parts = np.split(x, [at], axis)
+    with np.errstate(over="ignore"):
+        merged = fold.ufunc(*(function(fold)(part, axis=axis) for part in parts))
+    assert same(function(fold)(x, axis=axis), merged)
+
+
+@EVERY_SCAN
+@given(x=made(), data=st.data())
+def test_prefixes_do_not_know_what_follows(fold: Fold, x: Array, data: st.DataObject) -> None:
+    axis = an_axis(data, x)
+    at = data.draw(st.integers(0, x.shape[axis]), label="end")
+    first = np.split(x, [at], axis)[0]
+    assert same(np.split(function(fold)(x, axis=axis), [at], axis)[0], function(fold)(first, axis=axis))
+
+
+# ---- scans
+
+
+@EVERY_SCAN
+@given(x=made(), data=st.data())
+def test_exclusive_is_inclusive_shifted(fold: Fold, x: Array, data: st.DataObject) -> None:
+    axis = an_axis(data, x)
+    inclusive = np.moveaxis(function(fold)(x, axis=axis), axis, 0)
+    exclusive = np.moveaxis(function(fold)(x, axis=axis, exclusive=True), axis, 0)
+    assert (exclusive[:1] == fold.tree.identity).all()
+    assert same(exclusive[1:], inclusive[:-1])
+
+
+@EVERY_SCAN
+@given(x=made(), data=st.data(), exclusive=st.booleans())
+def test_reverse_is_flip_scan_flip(fold: Fold, x: Array, data: st.DataObject, exclusive: bool) -> None:
+    axis = an_axis(data, x)
+    flipped = np.flip(function(fold)(np.flip(x, axis), axis=axis, exclusive=exclusive), axis)
+    assert same(function(fold)(x, axis=axis, reverse=True, exclusive=exclusive), flipped)
+
+
+@EVERY_SCAN
+@given(x=made(), data=st.data(), reverse=st.booleans())
+def test_include_initial_is_one_position_more(
+    fold: Fold, x: Array, data: st.DataObject, reverse: bool
+) -> None:
+    axis = an_axis(data, x)
+    y = function(fold)(x, axis=axis, include_initial=True, reverse=reverse)
+    y = np.moveaxis(np.flip(y, axis) if reverse else y, axis, 0)
+    plain = function(fold)(x, axis=axis, reverse=reverse)
+    plain = np.moveaxis(np.flip(plain, axis) if reverse else plain, axis, 0)
+    assert (y[:1] == fold.tree.identity).all()
+    assert same(y[1:], plain)
+
+
+@EVERY_PAIR
+@given(x=WHOLE, data=st.data())
+def test_the_last_prefix_of_integers_is_the_reduction(
+    reduction: str, scan: str, x: Array, data: st.DataObject
+) -> None:
+    axis = an_axis(data, x)
+    if x.shape[axis]:
+        assert same(function(scan)(x, axis=axis).take(-1, axis), function(reduction)(x, axis=axis))
+
+
+@EVERY_SCAN
+@given(x=made(), data=st.data())
+def test_a_scan_in_place(fold: Fold, x: Array, data: st.DataObject) -> None:
+    axis = an_axis(data, x)
+    options = data.draw(
+        st.sampled_from([{}, {"exclusive": True}, {"reverse": True}, {"exclusive": True, "reverse": True}])
+    )
+    dtype = cases.dtype_of(cases.result_dtype(cases.BY_DTYPE[x.dtype.newbyteorder("=")]))
+    work = x.astype(dtype)
+    wanted = function(fold)(work.copy(), axis=axis, **options)
+    assert function(fold)(work, axis=axis, out=work, **options) is work
+    assert same(work, wanted)
+
+
+# ---- where, initial, out
+
+
+@EVERY_REDUCTION
+@given(x=WHOLE, data=st.data())
+def test_where_leaves_integers_out(fold: Fold, x: Array, data: st.DataObject) -> None:
+    mask = data.draw(
+        arrays.arrays(np.bool_, arrays.broadcastable_shapes(x.shape, max_dims=x.ndim)).filter(
+            lambda mask: np.broadcast_shapes(mask.shape, x.shape) == x.shape
+        )
+    )
+    chosen = x[np.broadcast_to(mask, x.shape)]
+    assert same(function(fold)(x, where=mask), function(fold)(chosen))
+
+
+@EVERY_REDUCTION
+@given(x=made(), data=st.data())
+def test_where_leaves_floats_absent_at_their_place(fold: Fold, x: Array, data: st.DataObject) -> None:
+    x = x.astype(x.dtype.newbyteorder("="), order="C")
+    axes = some_axes(data, x)
+    mask = np.random.default_rng(data.draw(st.integers(0, 99))).random(x.shape) < 0.5
+    masked = function(fold)(x, axis=axes, where=mask)
+    for other in (fold.tree.absent, np.inf if cases.trees.is_float(x.dtype) else 1):
+        replaced = np.where(mask, x, np.asarray(other).astype(x.dtype))
+        assert same(function(fold)(replaced, axis=axes, where=mask), masked)
+    absent = np.where(mask, x, np.asarray(fold.tree.absent).astype(x.dtype))
+    if axes:
+        assert same(function(fold)(absent, axis=axes), masked)
+
+
+@EVERY_REDUCTION
+@given(x=made(), data=st.data())
+def test_where_everything_changes_nothing(fold: Fold, x: Array, data: st.DataObject) -> None:
+    axes = data.draw(st.sampled_from([None, *range(x.ndim)]))
+    assert same(function(fold)(x, axis=axes, where=True), function(fold)(x, axis=axes))
+    nothing = function(fold)(x, axis=axes, where=False)
+    assert (np.asarray(nothing) == fold.tree.identity).all()
+
+
+@EVERY_REDUCTION
+@given(x=WHOLE, initial=st.integers(0, 2**63 - 1), data=st.data())
+def test_initial_joins_once(fold: Fold, x: Array, initial: int, data: st.DataObject) -> None:
+    axis = an_axis(data, x)
+    total = function(fold)(x, axis=axis)
+    with np.errstate(over="ignore"):
+        joined = fold.ufunc(np.asarray(total).dtype.type(initial), total)
+    assert same(function(fold)(x, axis=axis, initial=initial), joined)
+
+
+@given(x=made(), data=st.data())
+def test_out_receives_the_same_bits(x: Array, data: st.DataObject) -> None:
+    fold = data.draw(st.sampled_from(cases.FOLDS))
+    axis = an_axis(data, x)
+    wanted = function(fold)(x, axis=axis)
+    layout = data.draw(
+        st.sampled_from(["C", "Fortran", "rolled axes", "every second", "backwards", "unaligned", "awkward"])
+    )
+    out = cases.LAYOUTS[layout](np.full(wanted.shape, 77).astype(np.asarray(wanted).dtype))
+    assert function(fold)(x, axis=axis, out=out) is out
+    assert same(out.astype(out.dtype.newbyteorder("=")), wanted)
+
+
+# ---- dtypes and overflow
+
+
+@EVERY_REDUCTION
+@given(x=made(dtypes=st.sampled_from(cases.INTEGERS)), data=st.data())
+def test_a_narrow_dtype_wraps(fold: Fold, x: Array, data: st.DataObject) -> None:
+    axis = an_axis(data, x)
+    narrow = x.dtype.newbyteorder("=")
+    found = function(fold)(x, axis=axis, dtype=narrow)
+    assert same(found, np.asarray(function(fold)(x, axis=axis)).astype(narrow))
+    assert same(found, exact.wrapped(fold.exact(np.moveaxis(x, axis, 0), "reduce")[0], narrow))
+
+
+@pytest.mark.parametrize("fold", cases.FOLDS, ids=lambda fold: fold.name)
+@given(x=WHOLE, data=st.data())
+def test_overflow_is_judged_by_the_exact_value(fold: Fold, x: Array, data: st.DataObject) -> None:
+    """The final one of a reduction, each prefix of a scan; never those on the way."""
+    axis = an_axis(data, x)
+    out = cases.dtype_of(data.draw(st.sampled_from(cases.INTEGERS), label="dtype"))
+    values = np.asarray(fold.exact(np.moveaxis(x, axis, 0), "accumulate" if fold.scan else "reduce")[0])
+    values = np.moveaxis(values, 0, axis) if fold.scan else values
+    assert same(function(fold)(x, axis=axis, dtype=out, overflow="saturate"), exact.clamped(values, out))
+    if exact.fits(values, out):
+        assert same(function(fold)(x, axis=axis, dtype=out, overflow="raise"), values.astype(out))
+    else:
+        with pytest.raises(fw.OverflowedError, match=f"^{fold.name}: "):
+            function(fold)(x, axis=axis, dtype=out, overflow="raise")
+
+
+@pytest.mark.parametrize("dtype", cases.INTEGERS)
+@pytest.mark.parametrize("overflow", ["saturate", "raise"])
+def test_a_sum_may_leave_its_range_and_come_back(dtype: str, overflow: Any) -> None:
+    limits = np.iinfo(dtype)
+    kind = np.dtype(dtype)
+    if kind.kind == "i":
+        x = np.array([limits.max, limits.max, limits.min, limits.min, 1, 1], kind)
+        assert fw.sum(x, dtype=kind, overflow=overflow) == 0
+    x = np.array([limits.max] * 5 + [0], kind)
+    assert fw.prod(x, dtype=kind, overflow=overflow) == 0
+    assert fw.cumprod(x, dtype=kind, overflow="saturate").tolist() == [limits.max] * 5 + [0]

@@ -1,0 +1,88 @@
+"""The whole table: the canonical bits on every instruction set of this machine, and the exact values within bounds."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import cases
+import exact
+import numpy as np
+import processes
+import pytest
+import trees
+from cases import Case, Fold
+from trees import Array
+
+import foldwise as fw
+
+EVERY_COLUMN = [
+    pytest.param(fold, dtype, id=f"{fold.name}-{dtype}") for fold in cases.FOLDS for dtype in cases.DTYPES
+]
+
+
+def compute(case: Case) -> Any:
+    return getattr(fw, case.fold.name)(case.x, **case.arguments)
+
+
+@functools.cache
+def expected_digests(fold: Fold, dtype: str) -> Array:
+    return np.array([cases.digest(cases.expected(case)) for case in cases.cases(fold, dtype)], np.int64)
+
+
+@pytest.fixture(scope="module", params=cases.ISAS)
+def digests(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    path = tmp_path_factory.mktemp("digests") / f"{request.param}.npz"
+    processes.output(str(processes.TESTS / "digests.py"), str(path), FOLDWISE_ISA=request.param)
+    return np.load(path)
+
+
+@pytest.mark.parametrize(("fold", "dtype"), EVERY_COLUMN)
+def test_canonical_bits_on_every_isa(digests: Any, fold: Fold, dtype: str) -> None:
+    found = digests[f"{fold.name} {dtype}"]
+    wanted = expected_digests(fold, dtype)
+    assert found.shape == wanted.shape
+    different = set(np.flatnonzero(found != wanted).tolist())
+    assert not different, differences(fold, dtype, different)
+
+
+def differences(fold: Fold, dtype: str, different: set[int]) -> str:
+    """The first cases that differ, with what this process makes of them."""
+    chosen = [case for k, case in enumerate(cases.cases(fold, dtype)) if k in different][:10]
+    words = [f"{case}\n  wanted {cases.expected(case)!r}\n  here   {compute(case)!r}" for case in chosen]
+    return "\n".join([f"{len(different)} cases differ, the first:", *words])
+
+
+@pytest.mark.parametrize(("fold", "dtype"), EVERY_COLUMN)
+def test_exact_within_the_bound(fold: Fold, dtype: str) -> None:
+    plain = [case for case in cases.cases(fold, dtype) if case.layout == "C" and not case.options]
+    assert plain
+    for case in plain:
+        if fold.scan or case.axis:
+            assert_near_exact(case, np.asarray(compute(case)))
+
+
+def assert_near_exact(case: Case, result: Array) -> None:
+    fold = case.fold
+    if fold.scan:
+        method, x, result = "accumulate", np.moveaxis(case.x, case.axis, 0), np.moveaxis(result, case.axis, 0)
+    else:
+        method, x = "reduce", trees.memory_order(case.x, case.axis)
+    if not trees.is_float(case.out):
+        wanted = exact.wrapped(fold.exact(x, method)[0], case.out)
+        assert np.array_equal(result, wanted), f"{case}\n{result!r}\n{wanted!r}"
+    elif case.domain in cases.BEYOND_ARITHMETIC:
+        with np.errstate(all="ignore"):
+            wanted = trees.rounded(
+                np.asarray(getattr(fold.ufunc, method)(x.astype(np.float64), axis=0)), case.out
+            )
+        assert np.array_equal(result, wanted, equal_nan=True), f"{case}\n{result!r}\n{wanted!r}"
+    else:
+        accumulator = (trees.scanned_in if fold.scan else trees.reduced_in)(x.dtype, case.out)
+        bound = exact.Bound(fold.roundings(len(x), accumulator), accumulator, case.out)
+        value, magnitude = fold.exact(x, method), fold.exact(np.abs(x), method)
+        for index in np.ndindex(result.shape):
+            here = [
+                (int(integers[index]), int(exponents[index])) for integers, exponents in (value, magnitude)
+            ]
+            assert bound.holds(result[index], *here), f"{case} at {index}: {result[index]!r}, exact {here[0]}"

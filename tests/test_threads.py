@@ -1,0 +1,299 @@
+"""Threads: any number gives the same bits, also after a fork, under several callers at once, and never for small work."""
+
+from __future__ import annotations
+
+import ast
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import cases
+import large_arrays
+import numpy as np
+import processes
+import pytest
+from trees import Array
+
+import foldwise as fw
+
+ROOM = 2_000_003
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+needs_proc = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc")
+
+
+def large(dtype: Any = np.float32) -> Array:
+    return np.random.default_rng(7).standard_normal(ROOM).astype(dtype)
+
+
+# ---- contract item 2: thread counts, and the ISAs when work is shared
+
+
+@pytest.mark.parametrize("dtype", large_arrays.DTYPES)
+def test_any_number_of_threads_gives_the_same_bits(dtype: str) -> None:
+    fw.set_num_threads(1)
+    wanted = large_arrays.digests((dtype,))
+    for count in (2, 3, 7):
+        fw.set_num_threads(count)
+        assert fw.get_num_threads() == count
+        assert large_arrays.digests((dtype,)) == wanted, count
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_shared_work_follows_the_canonical_trees(dtype: str) -> None:
+    fw.set_num_threads(3)
+    assert large_arrays.digests((dtype,)) == large_arrays.expected_digests((dtype,))
+
+
+def test_every_isa_shares_work_alike() -> None:
+    fw.set_num_threads(2)
+    wanted = large_arrays.digests()
+    script = str(processes.TESTS / "large_arrays.py")
+    for isa, count in zip(cases.ISAS, ("3", "2", "1"), strict=False):
+        found = processes.output(script, FOLDWISE_ISA=isa, FOLDWISE_NUM_THREADS=count)
+        assert ast.literal_eval(found) == wanted, isa
+
+
+def test_thread_counts_of_outputs_and_options() -> None:
+    """What is written, masked, wrapped or judged by several threads."""
+    x = large().reshape(-1, 1009)[:1500]
+    whole = np.random.default_rng(8).integers(-(2**40), 2**40, x.shape)
+    mask = x > 0
+
+    def everything() -> list[Array]:
+        return [
+            fw.sum(x, axis=0, where=mask, initial=2),
+            fw.sum(x, axis=1, out=np.empty(1500, np.float32)),
+            fw.sum(x[::-2, ::3], axis=0),
+            fw.sum(x.astype(">f4"), axis=1),
+            fw.sum(whole, axis=0, overflow="saturate", dtype=np.int32),
+            fw.cumsum(whole, axis=1, overflow="raise"),
+            fw.cumsum(x, axis=0, exclusive=True, reverse=True),
+            fw.cumsum(x, axis=1, include_initial=True),
+            fw.cumsum(x, dtype=np.float64),
+            fw.cumprod(x, axis=1),
+            fw.prod(x, axis=(0, 1), keepdims=True),
+        ]
+
+    fw.set_num_threads(1)
+    wanted = [result.tobytes() for result in everything()]
+    for count in (2, 3, 7):
+        fw.set_num_threads(count)
+        assert [result.tobytes() for result in everything()] == wanted
+
+
+def test_an_overflow_in_any_thread_is_raised() -> None:
+    fw.set_num_threads(3)
+    x = np.ones((700, 3000), np.int64)
+    for row in (0, 350, 699):
+        x[row, 5] = 2**63 - 1
+        with pytest.raises(fw.OverflowedError):
+            fw.sum(x, axis=1, overflow="raise")
+        with pytest.raises(fw.OverflowedError):
+            fw.cumsum(x.reshape(-1), overflow="raise")
+        x[row, 5] = 1
+    assert fw.sum(x, overflow="raise") == x.size
+
+
+# ---- the count itself
+
+
+def test_setting_and_reading_the_count() -> None:
+    for count in (1, 2, 5, np.int64(3)):
+        fw.set_num_threads(count)
+        assert fw.get_num_threads() == count
+
+
+def test_the_environment_sets_the_count() -> None:
+    script = (
+        "import foldwise as fw; print(fw.get_num_threads(), fw.show_config('dicts')['threads']['in use'])"
+    )
+    assert processes.output("-c", script, FOLDWISE_NUM_THREADS="5").split() == ["5", "5"]
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no CPU affinity here")
+def test_the_default_is_the_cpus_this_process_may_use() -> None:
+    script = "import os; os.sched_setaffinity(0, {}); import foldwise as fw; print(fw.get_num_threads())"
+    allowed = sorted(os.sched_getaffinity(0))
+    environment = {"FOLDWISE_NUM_THREADS": ""}
+    assert processes.output("-c", script.format({allowed[0]}), **environment).strip() == "1"
+    assert processes.output("-c", script.format(set(allowed)), **environment).strip() == str(len(allowed))
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "many", "1.5"])
+def test_a_senseless_environment_is_refused(value: str) -> None:
+    process = processes.completed("-c", "import foldwise", FOLDWISE_NUM_THREADS=value)
+    assert process.returncode != 0
+    assert "FOLDWISE_NUM_THREADS" in process.stderr
+    assert value in process.stderr
+
+
+@needs_proc
+def test_small_work_never_wakes_a_thread() -> None:
+    script = f"""
+import os, numpy as np, foldwise as fw
+def threads(): return len(os.listdir("/proc/self/task"))
+fw.set_num_threads(4)
+before = threads()
+for shape in (4, 8), (1000,), (64, 64), (1, 1), (0, 3):
+    x = np.ones(shape, np.float32)
+    for axis in range(x.ndim):
+        for fold in fw.sum, fw.prod, fw.cumsum, fw.cumprod:
+            fold(x, axis=axis)
+small = threads()
+fw.sum(np.ones({4 * ROOM}, np.float32))
+print(small - before, threads() - small)
+"""
+    woken_by_small, woken_by_large = map(int, processes.output("-c", script).split())
+    assert woken_by_small == 0
+    assert woken_by_large > 0  # or this test, and those of the thread counts, would prove nothing
+
+
+# ---- several callers
+
+
+def test_several_python_threads_at_once() -> None:
+    fw.set_num_threads(3)
+    inputs = [np.random.default_rng(k).standard_normal((300 + k, 1000)).astype(np.float32) for k in range(6)]
+
+    def work(x: Array) -> list[bytes]:
+        return [
+            result.tobytes()
+            for fold in (fw.sum, fw.prod, fw.cumsum)
+            for result in (fold(x, axis=0), fold(x, axis=1))
+        ]
+
+    wanted = [work(x) for x in inputs]
+    with ThreadPoolExecutor(6) as pool:
+        for _ in range(5):
+            assert list(pool.map(work, inputs)) == wanted
+
+
+def test_the_count_may_change_while_others_compute() -> None:
+    x = large()
+    wanted = fw.sum(x)
+    stop = threading.Event()
+
+    def change() -> None:
+        while not stop.is_set():
+            for count in (1, 4, 2, 7):
+                fw.set_num_threads(count)
+
+    changer = threading.Thread(target=change)
+    changer.start()
+    try:
+        assert all(fw.sum(x) == wanted for _ in range(200))
+    finally:
+        stop.set()
+        changer.join()
+
+
+def test_large_work_lets_other_python_threads_run() -> None:
+    """With a switch interval this long, another thread only gets to run when the lock is given away."""
+    x = np.ones(2**25, np.float32)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    try:
+        for fold in (fw.sum, fw.cumsum):
+            assert any(someone_ran_during(lambda: fold(x)) for _ in range(20)), fold.__name__
+            assert not someone_ran_during(lambda: None)
+    finally:
+        sys.setswitchinterval(before)
+
+
+def someone_ran_during(work: Callable[[], Any]) -> bool:
+    go, ready, ran = threading.Lock(), threading.Event(), []
+
+    def wait_and_run() -> None:
+        ready.set()
+        with go:
+            ran.append(True)
+
+    go.acquire()
+    waiter = threading.Thread(target=wait_and_run)
+    waiter.start()
+    ready.wait()
+    go.release()
+    work()
+    result = bool(ran)
+    waiter.join()
+    return result
+
+
+# ---- fork
+
+
+def in_a_child(check: Callable[[], bool]) -> bool:
+    """Whether a forked child finds it true, within a minute."""
+    sys.stdout.flush()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python's own, of forking with threads about
+        child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        status = 1
+        try:
+            status = 0 if check() else 1
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    assert not os.WIFSIGNALED(status), f"the child was ended by signal {os.WTERMSIG(status)}"
+    return os.WEXITSTATUS(status) == 0
+
+
+@needs_fork
+def test_after_a_fork() -> None:
+    fw.set_num_threads(3)
+    x = large()
+    total, sums = fw.sum(x), fw.cumsum(x)  # the threads exist now; the child has none of them
+
+    def same() -> bool:
+        again = all(fw.sum(x) == total and np.array_equal(fw.cumsum(x), sums) for _ in range(20))
+        fw.set_num_threads(5)
+        return again and bool(fw.sum(x) == total)
+
+    assert in_a_child(same)
+    assert in_a_child(lambda: in_a_child(same) and same())
+    assert not in_a_child(lambda: False)
+    assert same()
+
+
+@needs_fork
+def test_a_fork_while_others_compute() -> None:
+    fw.set_num_threads(3)
+    x = large()
+    total = fw.sum(x)
+    stop = threading.Event()
+
+    def keep_busy() -> None:
+        while not stop.is_set():
+            fw.sum(x)
+
+    busy = threading.Thread(target=keep_busy)
+    busy.start()
+    try:
+        for _ in range(20):
+            assert in_a_child(lambda: bool(fw.sum(x) == total))
+    finally:
+        stop.set()
+        busy.join()
+
+
+@needs_proc
+@needs_fork
+def test_a_forked_child_uses_threads_again() -> None:
+    fw.set_num_threads(3)
+    x = large(np.float64)
+    fw.sum(x)
+
+    def threads_appear() -> bool:
+        before = len(list(Path("/proc/self/task").iterdir()))
+        fw.sum(x)
+        return before == 1 and len(list(Path("/proc/self/task").iterdir())) > 1
+
+    assert in_a_child(threads_appear)
