@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import os
 import platform
 import re
@@ -9,33 +10,31 @@ import sys
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, replace
-from importlib import import_module
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+import foldwise
+
 from .cases import cases
 from .goals import goals
+from .machine import Disturbance, processor
 from .measure import FULL, QUICK
 from .outcome import Outcome, run
 from .peers import CONTENDERS, OURS, Contender, version_of
 from .report import HEADER, line, summary
 
-QUICK_SECONDS = 95.0  # cases that a quick run has not started by then are left out
+QUICK_SECONDS = 95.0  # what a quick run has not begun by then is left out
 
 
 def main() -> None:
     wanted = arguments()
-    if wanted.load:
-        stored = json.loads(wanted.load.read_text())
-        meta, outcomes = stored["meta"], [Outcome.from_json(case) for case in stored["cases"]]
-        print("\n".join(map(line, outcomes)))
-    else:
-        meta, outcomes = measured(wanted)
+    meta, outcomes = loaded(wanted.load) if wanted.load else measured(wanted)
     if not outcomes:
-        sys.exit("benchmarks: no case matches --only")
+        sys.exit(
+            "benchmarks: nothing measured; --only is a regular expression for names such as the ones above"
+        )
     lines = goals(outcomes, meta["threads"])
-    print("\n" + summary(outcomes, lines))
+    print("\n" + summary(outcomes, lines, meta["disturbed"]))
     if wanted.json:
         wanted.json.parent.mkdir(parents=True, exist_ok=True)
         stored = {"meta": meta, "goals": list(map(asdict, lines)), "cases": [o.to_json() for o in outcomes]}
@@ -49,60 +48,59 @@ def main() -> None:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m benchmarks", description="foldwise against its peers")
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    peers = [name for name in CONTENDERS if name != OURS]
     add = parser.add_argument
     add("--quick", action="store_true", help="a representative part in under two minutes")
     add("--only", metavar="PATTERN", default="", help="cases whose name this regular expression finds")
-    add(
-        "--threads",
-        metavar="N",
-        type=int,
-        default=available,
-        help="for every contender (default: %(default)s)",
-    )
-    add(
-        "--rounds",
-        metavar="R",
-        type=int,
-        help=f"interleaved rounds (default: {FULL.rounds}, quick: {QUICK.rounds})",
-    )
-    add(
-        "--peers",
-        nargs="+",
-        metavar="PEER",
-        choices=set(CONTENDERS) - {OURS},
-        help="default: all that are installed",
-    )
+    add("--threads", metavar="N", type=int, default=cores, help="for every contender (default: all cores)")
+    add("--rounds", metavar="R", type=int, help=f"default: {FULL.rounds}; quick: {QUICK.rounds}")
+    add("--peers", nargs="+", metavar="PEER", choices=peers, help=f"default: {', '.join(peers)}")
     add("--out", action="store_true", help="write into results that exist already, where a contender can")
     add("--json", metavar="FILE", type=Path, help="write every sample, with versions and machine")
     add("--plot", metavar="FILE", type=Path, help="draw the ratios (.png, .svg, .pdf)")
-    add(
-        "--load", metavar="FILE", type=Path, help="report on, and plot, what an earlier run wrote with --json"
-    )
+    add("--load", nargs="+", metavar="FILE", type=Path, help="report on what earlier runs wrote with --json")
     return parser.parse_args()
+
+
+def loaded(files: list[Path]) -> tuple[dict[str, Any], list[Outcome]]:
+    """Join earlier runs; of a case that was measured twice, the later file counts."""
+    runs = [json.loads(file.read_text()) for file in files]
+    metas = [run["meta"] for run in runs]
+    versions = {name: number for meta in metas for name, number in meta["versions"].items()}
+    for meta in metas:
+        same = all(meta[key] == metas[0][key] for key in ("cpu", "isa", "threads", "reused_results"))
+        if not same or meta["versions"].items() - versions.items():
+            sys.exit("benchmarks: these runs differ in machine, threads, kind of results or versions")
+    outcomes = {case["name"]: Outcome.from_json(case) for run in runs for case in run["cases"]}
+    print("\n".join(map(line, outcomes.values())))
+    disturbed = max((meta["disturbed"] or 0.0 for meta in metas), default=None)
+    return metas[-1] | {"disturbed": disturbed, "versions": versions}, list(outcomes.values())
 
 
 def measured(wanted: argparse.Namespace) -> tuple[dict[str, Any], list[Outcome]]:
     started = time.monotonic()
+    deadline = started + QUICK_SECONDS if wanted.quick else math.inf
     effort = QUICK if wanted.quick else FULL
     effort = replace(effort, rounds=wanted.rounds or effort.rounds)
     chosen = [case for case in cases(quick=wanted.quick) if re.search(wanted.only, case.name)]
     contenders = entered(wanted.peers or CONTENDERS, wanted.threads)
     meta = about(wanted, effort.rounds, list(contenders))
-    print(title(meta), "\n" + HEADER)
+    print(title(meta), HEADER, sep="\n\n")
 
-    outcomes = []
-    running = run(chosen, contenders, effort, reuse=wanted.out)
-    for outcome in takewhile(
-        lambda _: not wanted.quick or time.monotonic() - started < QUICK_SECONDS, running
-    ):
-        outcomes.append(outcome)
-        print(line(outcome), flush=True)
-    meta |= {"seconds": time.monotonic() - started, "left_out": len(chosen) - len(outcomes)}
-    print(
-        f"\n{len(outcomes)} cases in {meta['seconds']:.0f} s"
-        + f", {meta['left_out']} left out" * bool(meta["left_out"])
-    )
+    outcomes: list[Outcome] = []
+    disturbance = Disturbance()
+    try:
+        for outcome in run(chosen, contenders, effort, reuse=wanted.out):
+            outcomes.append(outcome)
+            print(line(outcome), flush=True)
+            if time.monotonic() > deadline:
+                break
+    except KeyboardInterrupt:
+        print("\nInterrupted: what follows is about the cases above.")
+    left_out = len(chosen) - len(outcomes)
+    meta |= {"seconds": time.monotonic() - started, "left_out": left_out, "disturbed": disturbance.share()}
+    print(f"\n{len(outcomes)} cases in {meta['seconds']:.0f} s" + f", {left_out} left out" * (left_out > 0))
     return meta, outcomes
 
 
@@ -118,6 +116,7 @@ def entered(names: Iterable[str], threads: int) -> dict[str, Contender]:
 
 
 def about(wanted: argparse.Namespace, rounds: int, contenders: list[str]) -> dict[str, Any]:
+    config = foldwise.show_config(mode="dicts") or {}
     return {
         "cpu": processor(),
         "threads": wanted.threads,
@@ -127,21 +126,17 @@ def about(wanted: argparse.Namespace, rounds: int, contenders: list[str]) -> dic
         "python": platform.python_version(),
         "system": platform.platform(),
         "versions": {name: version_of(name) for name in contenders},
-        "foldwise": import_module(OURS).show_config(mode="dicts"),
+        "isa": config["instruction sets"]["in use"],
+        "foldwise": config,
         "date": time.strftime("%Y-%m-%d"),
     }
-
-
-def processor() -> str:
-    info = Path("/proc/cpuinfo")
-    names = re.findall(r"model name\s*:\s*(.+)", info.read_text()) if info.exists() else []
-    return names[0] if names else platform.processor() or platform.machine()
 
 
 def title(meta: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in meta["versions"].items() if name != "ufunc")
     results = "results reused" if meta["reused_results"] else "fresh results"
-    return f"{meta['cpu']}, {meta['threads']} thread(s), {meta['rounds']} rounds, {results}\n{versions}"
+    machine = f"{meta['cpu']}, {meta['isa']}, {meta['threads']} thread(s)"
+    return f"{machine}, {meta['rounds']} rounds, {results}\n{versions}"
 
 
 if __name__ == "__main__":

@@ -77,7 +77,8 @@ def rows_of_200(outcome: Outcome) -> bool:
 
 
 def has_room(outcome: Outcome) -> bool:
-    return outcome.peer_of_limit is not None and outcome.peer_of_limit < 0.6
+    """Tell whether the fastest peer leaves memory idle; what limits tiny arrays is the call, not memory."""
+    return outcome.case.layout != "tiny" and (outcome.peer_of_limit or 1.0) < 0.6
 
 
 def not_(condition: Callable[[Outcome], bool], outcomes: Iterable[Outcome]) -> list[Outcome]:

@@ -2,20 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from statistics import geometric_mean
 from typing import Any
 
-import numpy as np
-
-from foldwise import _native
-
 from .cases import Array, Case, sharing_data
-from .measure import Call, Effort, Racer, Samples, race, seconds_per_call, times_faster
+from .machine import Machine
+from .measure import Effort, Racer, Samples, race, seconds_per_call, times_faster
 from .peers import OURS, Contender
 
 LIMIT = "limit"
-COPY_AT_MOST = 512 * 2**20  # bytes: far beyond every cache, copying more would only cost memory
 
 
 @dataclass
@@ -107,7 +103,7 @@ def outcome_of(
     case: Case,
     base: Array,
     contenders: dict[str, Contender],
-    machine: "Machine",
+    machine: Machine,
     effort: Effort,
     *,
     reuse: bool,
@@ -125,22 +121,6 @@ def outcome_of(
     probe, moved = machine.copying if case.is_scan else machine.reading
     racers[LIMIT] = Racer(probe, seconds_per_call(probe, effort), always=True)
     return Outcome(case, race(racers, effort), moves(case) / moved, absent)
-
-
-class Machine:
-    """The machine's own speed on the same bytes with the same threads: a probe and the bytes it moves."""
-
-    def __init__(self, base: Array) -> None:
-        self.memory = base.reshape(-1).view(np.uint8)
-
-    @property
-    def reading(self) -> tuple[Call, int]:
-        return partial(_native.probe_read, self.memory), self.memory.nbytes
-
-    @cached_property
-    def copying(self) -> tuple[Call, int]:
-        source = self.memory[:COPY_AT_MOST]
-        return partial(_native.probe_copy, np.ones_like(source), source), 2 * source.nbytes
 
 
 def moves(case: Case) -> int:

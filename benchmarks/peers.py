@@ -7,7 +7,7 @@ first call is the output of all later ones, where a contender can. Who cannot do
 
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import version
+from importlib import import_module
 from typing import Any, Protocol
 
 import numpy as np
@@ -263,8 +263,9 @@ CONTENDERS: dict[str, Callable[[int], Contender]] = {
     "ufunc": Ufunc,
     "bottleneck": Bottleneck,
 }
-PACKAGE = {"ufunc": "numpy"}
+MODULE = {"ufunc": "numpy"}  # where a contender is not called like its module
 
 
 def version_of(contender: str) -> str:
-    return version(PACKAGE.get(contender, contender))
+    found: str = import_module(MODULE.get(contender, contender)).__version__
+    return found.split("-")[0]

@@ -38,8 +38,8 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1e9:.0f} ns"
 
 
-def summary(outcomes: list[Outcome], goals: Iterable[Goal]) -> str:
-    parts = [slower(outcomes), means(outcomes), noise(outcomes), reached(goals)]
+def summary(outcomes: list[Outcome], goals: Iterable[Goal], disturbed: float | None) -> str:
+    parts = [slower(outcomes), means(outcomes), noise(outcomes, disturbed), reached(goals)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -67,13 +67,16 @@ def columns(texts: Iterable[str]) -> str:
     return "".join(f"{text:>9}" for text in texts)
 
 
-def noise(outcomes: list[Outcome]) -> str:
+def noise(outcomes: list[Outcome], disturbed: float | None) -> str:
     spreads = [samples.spread for o in outcomes for samples in o.samples.values() if samples.spread]
-    if not spreads:
-        return ""
-    return (
-        f"Noise: the middle half of a contender's times spans {median(spreads):.0%} of their median, usually."
-    )
+    lines = ["Noise"]
+    if spreads:
+        lines.append(
+            f"  the middle half of a contender's times usually spans {median(spreads):.0%} of the median"
+        )
+    if disturbed is not None:
+        lines.append(f"  other programs and virtual machines took {disturbed:.0%} of the processors' time")
+    return "\n".join(lines)
 
 
 def reached(goals: Iterable[Goal]) -> str:

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import exact
-import ml_dtypes
 import numpy as np
 import trees
-from trees import Array
+from trees import Array, limits_of
 
 Generator = np.random.Generator
 Domain = Callable[[Generator, np.dtype[Any], int], Array]
@@ -54,12 +53,12 @@ def allowed_results(name: str) -> tuple[str, ...]:
 
 
 def any_bits(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
-    return np.frombuffer(rng.bytes(count * dtype.itemsize), dtype).copy()
+    return np.array(np.frombuffer(rng.bytes(count * dtype.itemsize), dtype))
 
 
 def odd_bits(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
     """Products of these do not soon become zero modulo 2**n."""
-    return any_bits(rng, dtype, count) | dtype.type(1)
+    return np.asarray(any_bits(rng, dtype, count) | dtype.type(1))
 
 
 def small(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
@@ -80,8 +79,8 @@ def wide(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
 
 
 def subnormal(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
-    digits = ml_dtypes.finfo(dtype).nmant
-    smallest = float(ml_dtypes.finfo(dtype).smallest_subnormal)
+    digits = limits_of(dtype).nmant
+    smallest = float(limits_of(dtype).smallest_subnormal)
     return (rng.integers(-(2**digits), 2**digits, count) * smallest).astype(dtype)
 
 
@@ -91,14 +90,16 @@ def near_one(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
 
 def there_and_back(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
     """Exponents over the whole range, the second half undoing the first: partial products leave the range."""
-    limits = ml_dtypes.finfo(dtype)
+    limits = limits_of(dtype)
     half = rng.uniform(limits.minexp - limits.nmant + 1, limits.maxexp - 1, count // 2)
     exponents = np.concatenate([half, np.zeros(count % 2), -half[::-1]])
-    return (2.0 ** np.clip(exponents, limits.minexp - limits.nmant, limits.maxexp - 1)).astype(dtype)
+    return np.asarray(2.0 ** np.clip(exponents, limits.minexp - limits.nmant, limits.maxexp - 1)).astype(
+        dtype
+    )
 
 
 def special(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
-    """Signed ones, few enough for exact results, and here and there a zero, an infinity or a NaN of either sign."""
+    """Signed ones, few enough for exact results, and rarely a zero, an infinity or a NaN of either sign."""
     values = rng.choice([-1.0, 1.0], count)
     rare = rng.random(count) < 0.05
     odd_ones = np.array([0.0, -0.0, np.inf, np.inf, -np.inf, np.nan, np.copysign(np.nan, -1)])
@@ -126,7 +127,7 @@ BEYOND_ARITHMETIC = (special, negative_zeros)  # NumPy's own float64 is their re
 # ---- folds
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fold:
     name: str
     scan: bool
@@ -189,10 +190,15 @@ def axes_of(fold: Fold, rank: int) -> Iterator[Any]:
 # ---- layouts: the same values, other memory
 
 
+def every_one(step: int, a: Array) -> Any:
+    """The index that takes steps along every axis."""
+    return (..., *(slice(None, None, step),) * a.ndim)
+
+
 def every(step: int, a: Array) -> Array:
     """A view of every step-th element of a larger array, whose other elements would spoil any result."""
     larger = np.full([abs(step) * n for n in a.shape], 99, a.dtype)
-    view = larger[(..., *(slice(None, None, step),) * a.ndim)]
+    view = larger[every_one(step, a)]
     view[...] = a
     return view
 
@@ -222,7 +228,7 @@ def windows(a: Array) -> Array:
 def awkward(a: Array) -> Array:
     """Byte-swapped, unaligned, backwards, and not all of it."""
     larger = unaligned(np.full([2 * n for n in a.shape], 99, a.dtype.newbyteorder()))
-    view = larger[(..., *(slice(None, None, -2),) * a.ndim)]
+    view = larger[every_one(-2, a)]
     view[...] = a
     return view
 
@@ -258,8 +264,9 @@ class Case:
     options: tuple[tuple[str, Any], ...] = ()  # where=True stands for a mask made from the shape
 
     def __str__(self) -> str:
-        extra = "".join(f", {name}={value}" for name, value in self.options)
-        return f"{self.fold.name}({self.dtype}{list(self.shape)}, axis={self.axis}{extra}) {self.domain.__name__}, {self.layout}"
+        options = "".join(f", {name}={value}" for name, value in self.options)
+        call = f"{self.fold.name}({self.dtype}{list(self.shape)}, axis={self.axis}{options})"
+        return f"{call} of {self.domain.__name__}, {self.layout}"
 
     @property
     def x(self) -> Array:

@@ -1,4 +1,4 @@
-"""Computes the whole table and writes a digest per case: `python digests.py FILE`, on the ISA of FOLDWISE_ISA."""
+"""`python digests.py FILE` computes the whole table, on the ISA of FOLDWISE_ISA: a digest per case."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def main(path: str) -> None:
         for fold in cases.FOLDS
         for dtype in cases.DTYPES
     }
-    np.savez(path, **table)
+    np.savez(path, allow_pickle=False, **table)
 
 
 def digest(case: cases.Case) -> int:

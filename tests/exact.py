@@ -1,7 +1,7 @@
 """Exact values, with which every result is compared.
 
-Integers are Python's. A finite float is an integer times a power of two; so are sums and products of such. Arrays of
-them are a pair: integers (an object array) and exponents (int64).
+Integers are Python's. A finite float is an integer times a power of two; so are sums and products of such.
+Arrays of them are a pair: integers (as objects) and exponents (int64).
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
+from trees import Array, limits_of
 
-Array = np.ndarray[Any, Any]
 Exact = tuple[Array, Array]
 Scalar = tuple[int, int]
 
@@ -66,7 +65,7 @@ def fits(values: Array, dtype: np.dtype[Any]) -> bool:
 class Bound:
     """How far a result may be from the exact value.
 
-    Every rounding on the way adds a part u of the fold of the absolute values, gamma(k) = k u / (1 - k u) in all;
+    Every rounding on the way adds a part u of the fold of the absolute values, k u / (1 - k u) for k of them;
     then comes one rounding into the output dtype, where the smallest subnormal is the finest step.
     """
 
@@ -75,7 +74,7 @@ class Bound:
     out: np.dtype[Any]
 
     def holds(self, result: Any, value: Scalar, magnitude: Scalar) -> bool:
-        limits = ml_dtypes.finfo(self.out)
+        limits = limits_of(self.out)
         if np.isnan(result):
             return False
         if np.isinf(result):
@@ -87,11 +86,11 @@ class Bound:
         y, v, m, f = (
             integer << (exponent - lowest) for integer, exponent in (result_value, value, magnitude, finest)
         )
-        digits = 1 - ml_dtypes.finfo(self.accumulator).machep  # u = 2**-digits
+        digits = 1 - limits_of(self.accumulator).machep  # u = 2**-digits
         rest = 2**digits - self.roundings
         last = 1 - limits.machep
         rounded_out = abs(v) * rest if self.out != self.accumulator else 0
-        return ((abs(y - v) - f) * rest << last) <= (self.roundings * m << last) + rounded_out
+        return bool((abs(y - v) - f) * rest << last <= (self.roundings * m << last) + rounded_out)
 
 
 def scalar(value: Any) -> Scalar:
@@ -100,7 +99,7 @@ def scalar(value: Any) -> Scalar:
 
 
 def as_if_unbounded(positive: bool, value: Scalar, maxexp: int) -> Scalar:
-    """What stands for an infinite result: the exact value where that is out of range, else the range's end."""
+    """What stands for an infinite result: the exact value if that is out of range, else the range's end."""
     sign = 1 if positive else -1
     integer, exponent = value
     beyond = integer * sign > 0 and abs(integer).bit_length() + exponent > maxexp

@@ -1,4 +1,4 @@
-"""Runs Python in a fresh process: some things, like the instruction set, are settled when foldwise is imported."""
+"""Runs Python in a fresh process: some things, the instruction set for one, are settled at import."""
 
 from __future__ import annotations
 

@@ -18,106 +18,132 @@ WHOLE = np.arange(6, dtype=np.int32).reshape(2, 3)
 NAMES = [fold.name for fold in cases.FOLDS]
 REDUCTIONS = [fold.name for fold in cases.REDUCTIONS]
 SCANS = [fold.name for fold in cases.SCANS]
+STANDARD = ["cumulative_sum", "cumulative_prod"]
 
 
 @dataclass(frozen=True)
 class Bad:
-    """A call that must be refused: by which error, also known to Python as what, and which words must be said."""
+    """A call that must be refused: by which error, and which words must be said."""
 
-    label: str
     names: list[str]
+    error: type[Exception]
+    label: str
+    says: str
     arguments: tuple[Any, ...]
     options: dict[str, Any]
-    error: type[Exception]
-    builtin: type[Exception]
-    says: tuple[str, ...]
+
+
+BAD: list[Bad] = []
 
 
 def bad(
-    label: str,
-    names: list[str],
-    error: type[Exception],
-    builtin: type[Exception],
-    says: str,
-    *arguments: Any,
-    **options: Any,
-) -> Bad:
-    return Bad(label, names, arguments, options, error, builtin, tuple(says.split("|")))
+    names: list[str], error: type[Exception], label: str, says: str, *arguments: Any, **options: Any
+) -> None:
+    BAD.append(Bad(names, error, label, says, arguments, options))
 
 
-def read_only(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
-    out = np.zeros(shape, dtype)
-    out.flags.writeable = False
-    return out
+# dtypes
+bad(NAMES, fw.DtypeError, "complex", "complex128|(2,)|accepted|float32", np.ones(2, complex))
+bad(NAMES, fw.DtypeError, "objects", "object|accepted", np.array([1, None], object))
+bad(NAMES, fw.DtypeError, "strings", "<U1|accepted", np.array(["a", "b"]))
+bad(NAMES, fw.DtypeError, "bytes", "S1|accepted", np.array([b"a"]))
+bad(NAMES, fw.DtypeError, "dates", "datetime64|accepted", np.array(["2020-01-01"], "M8[D]"))
+bad(NAMES, fw.DtypeError, "durations", "timedelta64|accepted", np.ones(2, "m8[s]"))
+bad(NAMES, fw.DtypeError, "records", "accepted", np.zeros(2, [("a", "i4")]))
+bad(NAMES, fw.DtypeError, "raw bytes", "V2|accepted", np.zeros(2, "V2"))
+bad(NAMES, fw.DtypeError, "long double", "accepted", np.ones(2, np.longdouble))
+bad(NAMES, fw.DtypeError, "float to int", "dtype|int64|float32|astype", SQUARE, dtype=np.int64)
+bad(NAMES, fw.DtypeError, "dtype bool", "dtype|bool|accepted", WHOLE, dtype=bool)
+bad(NAMES, fw.DtypeError, "dtype complex", "dtype|complex|accepted", WHOLE, dtype=complex)
+bad(NAMES, fw.DtypeError, "dtype unknown", "dtype|float33|accepted", WHOLE, dtype="float33")
+bad(NAMES, fw.DtypeError, "dtype no dtype", "dtype|3|accepted", WHOLE, dtype=3)
 
+# axes
+bad(NAMES, fw.AxisError, "axis too large", "axis 3|rank 2|-2..1", SQUARE, axis=3)
+bad(NAMES, fw.AxisError, "axis too small", "axis -3|rank 2|-2..1", SQUARE, axis=-3)
+bad(NAMES, fw.AxisError, "axis enormous", f"axis {2**100}|-2..1", SQUARE, axis=2**100)
+bad(NAMES, fw.AxisError, "axis of rank 0", "axis 0|rank 0|0-d", np.float32(1), axis=0)
+bad(NAMES, fw.ArgumentError, "axis True", "axis|True|bool|accepted", SQUARE, axis=True)
+bad(NAMES, fw.ArgumentError, "axis NumPy's True", "axis|bool|accepted", SQUARE, axis=np.True_)
+bad(NAMES, fw.ArgumentError, "axis float", "axis|1.0|float|accepted", SQUARE, axis=1.0)
+bad(NAMES, fw.ArgumentError, "axis text", "axis|str|accepted", SQUARE, axis="0")
+bad(NAMES, fw.ArgumentError, "axis list", "axis|list|accepted", SQUARE, axis=[0])
+bad(REDUCTIONS, fw.AxisError, "axes too large", "axis[1]|2|rank 2|-2..1", SQUARE, axis=(0, 2))
+bad(REDUCTIONS, fw.AxisError, "axes repeated", "axis|(0, 0)|twice|once", SQUARE, axis=(0, 0))
+bad(REDUCTIONS, fw.AxisError, "axes the same", "axis|(1, -1)|twice|once", SQUARE, axis=(1, -1))
+bad(REDUCTIONS, fw.ArgumentError, "axes with a float", "axis[1]|float|accepted", SQUARE, axis=(0, 1.0))
+bad(REDUCTIONS, fw.ArgumentError, "axes with a bool", "axis[0]|bool|accepted", SQUARE, axis=(False, 1))
+bad(SCANS, fw.ArgumentError, "several axes", "axis|tuple|accepted", SQUARE, axis=(0,))
 
-BAD = [
-    # dtypes
-    bad("complex", NAMES, fw.DtypeError, TypeError, "complex128|accepted|float32|(2,)", np.ones(2, complex), axis=0),
-    bad("objects", NAMES, fw.DtypeError, TypeError, "object|accepted", np.array([1, None], object), axis=0),
-    bad("strings", NAMES, fw.DtypeError, TypeError, "<U1|accepted", np.array(["a", "b"]), axis=0),
-    bad("bytes", NAMES, fw.DtypeError, TypeError, "S1|accepted", np.array([b"a"]), axis=0),
-    bad("dates", NAMES, fw.DtypeError, TypeError, "datetime64|accepted", np.array(["2020-01-01"], "M8[D]"), axis=0),
-    bad("durations", NAMES, fw.DtypeError, TypeError, "timedelta64|accepted", np.ones(2, "m8[s]"), axis=0),
-    bad("records", NAMES, fw.DtypeError, TypeError, "accepted", np.zeros(2, [("a", "i4")]), axis=0),
-    bad("raw bytes", NAMES, fw.DtypeError, TypeError, "V2|accepted", np.zeros(2, "V2"), axis=0),
-    bad("long double", NAMES, fw.DtypeError, TypeError, "accepted", np.ones(2, np.longdouble), axis=0),
-    bad("float to int", NAMES, fw.DtypeError, TypeError, "dtype|int64|float32|astype", SQUARE, axis=0, dtype=np.int64),
-    bad("dtype bool", NAMES, fw.DtypeError, TypeError, "dtype|bool|accepted", WHOLE, axis=0, dtype=bool),
-    bad("dtype complex", NAMES, fw.DtypeError, TypeError, "dtype|complex|accepted", WHOLE, axis=0, dtype=complex),
-    bad("dtype unknown", NAMES, fw.DtypeError, TypeError, "dtype|float33|accepted", WHOLE, axis=0, dtype="float33"),
-    bad("dtype no dtype", NAMES, fw.DtypeError, TypeError, "dtype|3|accepted", WHOLE, axis=0, dtype=3),
-    # axes
-    bad("axis too large", NAMES, fw.AxisError, ValueError, "axis 3|rank 2|-2..1", SQUARE, axis=3),
-    bad("axis too small", NAMES, fw.AxisError, IndexError, "axis -3|rank 2|-2..1", SQUARE, axis=-3),
-    bad("axis enormous", NAMES, fw.AxisError, ValueError, "axis 1267650600228229401496703205376|-2..1", SQUARE, axis=2**100),
-    bad("axis of rank 0", NAMES, fw.AxisError, ValueError, "axis 0|rank 0|0-d", np.float32(1), axis=0),
-    bad("axis True", NAMES, fw.ArgumentError, TypeError, "axis|True|bool|accepted", SQUARE, axis=True),
-    bad("axis NumPy's True", NAMES, fw.ArgumentError, TypeError, "axis|bool|accepted", SQUARE, axis=np.True_),
-    bad("axis float", NAMES, fw.ArgumentError, TypeError, "axis|1.0|float|accepted", SQUARE, axis=1.0),
-    bad("axis text", NAMES, fw.ArgumentError, TypeError, "axis|str|accepted", SQUARE, axis="0"),
-    bad("axis list", NAMES, fw.ArgumentError, TypeError, "axis|list|accepted", SQUARE, axis=[0]),
-    bad("axes too large", REDUCTIONS, fw.AxisError, ValueError, "axis[1]|2|rank 2|-2..1", SQUARE, axis=(0, 2)),
-    bad("axes repeated", REDUCTIONS, fw.AxisError, ValueError, "axis|(0, 0)|twice|once", SQUARE, axis=(0, 0)),
-    bad("axes the same", REDUCTIONS, fw.AxisError, ValueError, "axis|(1, -1)|twice|once", SQUARE, axis=(1, -1)),
-    bad("axes with a float", REDUCTIONS, fw.ArgumentError, TypeError, "axis[1]|float|accepted", SQUARE, axis=(0, 1.0)),
-    bad("axes with a bool", REDUCTIONS, fw.ArgumentError, TypeError, "axis[0]|bool|accepted", SQUARE, axis=(False, 1)),
-    bad("several axes", SCANS, fw.ArgumentError, TypeError, "axis|tuple|accepted", SQUARE, axis=(0,)),
-    # out
-    bad("out's shape", NAMES, fw.ShapeError, ValueError, "out|(7,)", SQUARE, axis=0, out=np.zeros(7, np.float32)),
-    bad("out's dtype", NAMES, fw.DtypeError, TypeError, "out|float64|float32|dtype=", np.ones(3, np.float32), axis=None),
-    bad("out is a list", NAMES, fw.ArgumentError, TypeError, "out|list|array", SQUARE, axis=0, out=[0, 0, 0]),
-    bad("out is a scalar", REDUCTIONS, fw.ArgumentError, TypeError, "out|float32|array", SQUARE, out=np.float32(1)),
-    # options
-    bad("overflow unknown", NAMES, fw.OptionError, ValueError, 'overflow|clip|"saturate"', WHOLE, axis=0, overflow="clip"),
-    bad("overflow None", NAMES, fw.OptionError, ValueError, 'overflow|None|"wrap"', WHOLE, axis=0, overflow=None),
-    bad("overflow list", NAMES, fw.OptionError, ValueError, 'overflow|"wrap"', WHOLE, axis=0, overflow=["wrap"]),
-    bad("saturated float", NAMES, fw.OptionError, ValueError, "overflow|saturate|float32|integers", SQUARE, axis=0, overflow="saturate"),
-    bad("raising float", NAMES, fw.OptionError, ValueError, "overflow|raise|integers", WHOLE, axis=0, dtype="float64", overflow="raise"),
-    bad("keepdims 1", REDUCTIONS, fw.ArgumentError, TypeError, "keepdims|1|int|True", SQUARE, keepdims=1),
-    bad("keepdims None", REDUCTIONS, fw.ArgumentError, TypeError, "keepdims|None|True", SQUARE, keepdims=None),
-    *(bad(f"{flag} 1", SCANS, fw.ArgumentError, TypeError, f"{flag}|1|int|True", SQUARE, axis=0, **{flag: 1}) for flag in ("exclusive", "reverse", "include_initial")),
-    bad("both firsts", SCANS, fw.OptionError, ValueError, "exclusive|include_initial", SQUARE, axis=0, exclusive=True, include_initial=True),
-    bad("initial text", REDUCTIONS, fw.ArgumentError, TypeError, "initial|str|number", SQUARE, initial="x"),
-    bad("initial array", REDUCTIONS, fw.ArgumentError, TypeError, "initial|ndarray|number", SQUARE, initial=np.ones(3)),
-    bad("initial fraction", REDUCTIONS, fw.ArgumentError, TypeError, "initial|1.5|float|int", WHOLE, initial=1.5),
-    bad("initial too large", REDUCTIONS, fw.OptionError, ValueError, f"initial|{2**63}|int64|accepted", WHOLE, initial=2**63),
-    bad("initial negative", REDUCTIONS, fw.OptionError, ValueError, "initial|-1|uint64|accepted", WHOLE.astype("u4"), initial=-1),
-    bad("where numbers", REDUCTIONS, fw.DtypeError, TypeError, "where|int|bool", SQUARE, where=np.ones((2, 3), int)),
-    bad("where's shape", REDUCTIONS, fw.ShapeError, ValueError, "where|(4,)|(2, 3)", SQUARE, where=np.ones(4, bool)),
-    bad("where larger", REDUCTIONS, fw.ShapeError, ValueError, "where|(5, 2, 3)|(2, 3)", SQUARE, where=np.ones((5, 2, 3), bool)),
-    # what is no array
-    bad("masked", NAMES, fw.ArgumentError, TypeError, "mask|where=", np.ma.masked_array([1.0, 2], [0, 1]), axis=0),
-    bad("ragged", NAMES, fw.ArgumentError, TypeError, "x|list|array", [[1, 2], [3]], axis=0),
-    bad("None", NAMES, fw.FoldwiseError, TypeError, "x|accepted", None),
-    bad("text", NAMES, fw.DtypeError, TypeError, "x|accepted", "words"),
-    # the Array API's scans
-    bad("no axis", ["cumulative_sum", "cumulative_prod"], fw.AxisError, ValueError, "axis|rank 2|-2..1", SQUARE),
-    bad("no axis, rank 0", ["cumulative_sum", "cumulative_prod"], fw.AxisError, ValueError, "axis|rank 0", np.float32(1)),
-    bad("axis too large", ["cumulative_sum", "cumulative_prod"], fw.AxisError, ValueError, "axis 2|rank 2|-2..1", SQUARE, axis=2),
-    bad("complex", ["cumulative_sum", "cumulative_prod"], fw.DtypeError, TypeError, "complex64|accepted", np.ones(2, "c8")),
-    bad("flag", ["cumulative_sum", "cumulative_prod"], fw.ArgumentError, TypeError, "include_initial|True", np.ones(2), include_initial="no"),
-]  # fmt: skip
+# out
+bad(NAMES, fw.ShapeError, "out's shape", "out|(7,)", SQUARE, axis=0, out=np.zeros(7, np.float32))
+bad(REDUCTIONS, fw.DtypeError, "out's dtype", "out|float64|float32|dtype=", SQUARE, axis=0, out=np.zeros(3))
+bad(SCANS, fw.DtypeError, "out's dtype", "out|float64|float32|dtype=", SQUARE, axis=0, out=np.zeros((2, 3)))
+bad(NAMES, fw.ArgumentError, "out is a list", "out|list|array", SQUARE, axis=0, out=[0, 0, 0])
+bad(NAMES, fw.ArgumentError, "out is a scalar", "out|float32|array", SQUARE, out=np.float32(1))
+
+# options
+bad(NAMES, fw.OptionError, "overflow unknown", 'overflow|clip|"saturate"', WHOLE, overflow="clip")
+bad(NAMES, fw.OptionError, "overflow None", 'overflow|None|"wrap"', WHOLE, overflow=None)
+bad(NAMES, fw.OptionError, "overflow list", 'overflow|"wrap"', WHOLE, overflow=["wrap"])
+bad(
+    NAMES,
+    fw.OptionError,
+    "saturated float",
+    "overflow|saturate|float32|integers",
+    SQUARE,
+    overflow="saturate",
+)
+bad(
+    NAMES,
+    fw.OptionError,
+    "raising float",
+    "overflow|raise|integers",
+    WHOLE,
+    dtype="float64",
+    overflow="raise",
+)
+bad(REDUCTIONS, fw.ArgumentError, "keepdims 1", "keepdims|1|int|True", SQUARE, keepdims=1)
+bad(REDUCTIONS, fw.ArgumentError, "keepdims None", "keepdims|None|True", SQUARE, keepdims=None)
+bad(SCANS, fw.ArgumentError, "exclusive 1", "exclusive|1|int|True", SQUARE, exclusive=1)
+bad(SCANS, fw.ArgumentError, "reverse 1", "reverse|1|int|True", SQUARE, reverse=1)
+bad(SCANS, fw.ArgumentError, "initial 1", "include_initial|1|int|True", SQUARE, include_initial=1)
+bad(SCANS, fw.OptionError, "both", "exclusive|include_initial", SQUARE, exclusive=True, include_initial=True)
+bad(REDUCTIONS, fw.ArgumentError, "initial text", "initial|str|number", SQUARE, initial="x")
+bad(REDUCTIONS, fw.ArgumentError, "initial array", "initial|ndarray|number", SQUARE, initial=np.ones(3))
+bad(REDUCTIONS, fw.ArgumentError, "initial fraction", "initial|1.5|float|int", WHOLE, initial=1.5)
+bad(REDUCTIONS, fw.OptionError, "initial too large", f"initial|{2**63}|int64|accepted", WHOLE, initial=2**63)
+bad(
+    REDUCTIONS,
+    fw.OptionError,
+    "initial negative",
+    "initial|-1|uint64|accepted",
+    WHOLE.astype("u4"),
+    initial=-1,
+)
+bad(REDUCTIONS, fw.DtypeError, "where numbers", "where|int|bool", SQUARE, where=np.ones((2, 3), int))
+bad(REDUCTIONS, fw.ShapeError, "where's shape", "where|(4,)|(2, 3)", SQUARE, where=np.ones(4, bool))
+bad(
+    REDUCTIONS,
+    fw.ShapeError,
+    "where larger",
+    "where|(5, 2, 3)|(2, 3)",
+    SQUARE,
+    where=np.ones((5, 2, 3), bool),
+)
+
+# what is no array
+bad(NAMES, fw.ArgumentError, "masked", "mask|where=", np.ma.masked_array([1.0, 2], [False, True]))
+bad(NAMES, fw.ArgumentError, "ragged", "x|list|array", [[1, 2], [3]])
+bad(NAMES, fw.DtypeError, "None", "x|accepted", None)
+bad(NAMES, fw.DtypeError, "text", "x|accepted", "words")
+
+# the Array API's scans
+bad(STANDARD, fw.AxisError, "no axis", "axis|rank 2|-2..1", SQUARE)
+bad(STANDARD, fw.AxisError, "no axis of rank 0", "axis|rank 0", np.float32(1))
+bad(STANDARD, fw.AxisError, "axis too large", "axis 2|rank 2|-2..1", SQUARE, axis=2)
+bad(STANDARD, fw.DtypeError, "complex", "complex64|accepted", np.ones(2, "c8"))
+bad(STANDARD, fw.ArgumentError, "flag", "include_initial|True", np.ones(2), include_initial="no")
 
 EVERY = [
     pytest.param(name, case, id=f"{name}-{case.label.replace(' ', '-')}")
@@ -128,16 +154,12 @@ EVERY = [
 
 @pytest.mark.parametrize(("name", "case"), EVERY)
 def test_refused(name: str, case: Bad) -> None:
-    options = dict(case.options)
-    if case.label == "out's dtype":
-        options["out"] = np.zeros(() if name in REDUCTIONS else (3,), np.float64)
     with pytest.raises(case.error) as caught:
-        getattr(fw, name)(*case.arguments, **options)
+        getattr(fw, name)(*case.arguments, **case.options)
     message = str(caught.value)
     assert isinstance(caught.value, fw.FoldwiseError)
-    assert isinstance(caught.value, case.builtin)
     assert message.startswith(f"{name}: ")
-    missing = [words for words in case.says if words not in message]
+    missing = [words for words in case.says.split("|") if words not in message]
     assert not missing, f"{message!r} does not say {missing}"
     assert len(message) < 300
     assert "\n" not in message
@@ -162,7 +184,11 @@ WRONG: list[tuple[list[str], type[Exception], dict[str, Any]]] = [
     (SCANS, fw.ArgumentError, {"axis": 0, "reverse": "yes"}),
     (SCANS, fw.OptionError, {"axis": 0, "exclusive": True, "include_initial": True}),
 ]
-UNTOUCHED = [pytest.param(name, error, options, id=f"{name}-{'-'.join(options)}-{k}") for k, (names, error, options) in enumerate(WRONG) for name in names]  # fmt: skip
+UNTOUCHED = [
+    pytest.param(name, error, options, id=f"{name}-{k}")
+    for k, (names, error, options) in enumerate(WRONG)
+    for name in names
+]
 
 
 @pytest.mark.parametrize(("name", "error", "options"), UNTOUCHED)
@@ -191,7 +217,8 @@ def test_out_is_untouched_by_a_raised_overflow(name: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_read_only_out(name: str) -> None:
-    out = read_only((3,) if name in REDUCTIONS else (2, 3), np.float32)
+    out = np.zeros((3,) if name in REDUCTIONS else (2, 3), np.float32)
+    out.flags.writeable = False
     with pytest.raises(fw.OptionError, match=rf"^{name}: out is read-only.*writable"):
         getattr(fw, name)(SQUARE, axis=0, out=out)
     assert (out == 0).all()
@@ -225,11 +252,9 @@ def test_a_scan_into_overlapping_memory(name: str, reverse: bool) -> None:
 
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_a_reduction_into_its_input(name: str) -> None:
-    for x, out in (
-        (x := np.arange(12.0).reshape(3, 4), x[1]),
-        (y := np.arange(12.0).reshape(3, 4), y.reshape(-1)[2:6]),
-    ):
-        before = x.copy()
+    x = np.arange(12.0).reshape(3, 4)
+    before = x.copy()
+    for out in (x[1], x[2, ::-1], x.reshape(-1)[2:6]):
         with pytest.raises(fw.OptionError, match=rf"^{name}: out shares memory.*another array"):
             getattr(fw, name)(x, axis=0, out=out)
         assert (x == before).all()
@@ -269,20 +294,24 @@ def test_unknown_and_missing_arguments(name: str) -> None:
 # ---- threads and configuration
 
 
-@pytest.mark.parametrize(("count", "error", "says"), [
-    (0, fw.OptionError, "accepted"), (-2, fw.OptionError, "accepted"), (10**9, fw.OptionError, "accepted"),
-    (2**80, fw.OptionError, "accepted"),
-    (1.0, fw.ArgumentError, "int"), ("2", fw.ArgumentError, "int"), (True, fw.ArgumentError, "int"), (None, fw.ArgumentError, "int"),
-])  # fmt: skip
-def test_thread_counts_that_mean_nothing(count: Any, error: type[Exception], says: str) -> None:
+@pytest.mark.parametrize("count", [0, -2, 10**9, 2**80])
+def test_thread_counts_out_of_range(count: int) -> None:
     before = fw.get_num_threads()
-    with pytest.raises(error, match=f"^set_num_threads: .*{says}"):
+    with pytest.raises(fw.OptionError, match=rf"^set_num_threads: count = {count} .*accepted: 1\.\."):
+        fw.set_num_threads(count)
+    assert fw.get_num_threads() == before
+
+
+@pytest.mark.parametrize("count", [1.0, "2", True, None])
+def test_thread_counts_that_are_no_integers(count: Any) -> None:
+    before = fw.get_num_threads()
+    with pytest.raises(fw.ArgumentError, match=rf"^set_num_threads: count = .*{type(count).__name__}.* int"):
         fw.set_num_threads(count)
     assert fw.get_num_threads() == before
 
 
 def test_configurations_are_printed_or_returned() -> None:
-    with pytest.raises(fw.OptionError, match='^show_config: mode = \'yaml\'; .*"print".*"dicts"'):
+    with pytest.raises(fw.OptionError, match=r"^show_config: mode = 'yaml'; .*print.*dicts"):
         fw.show_config("yaml")  # type: ignore[arg-type]
 
 

@@ -12,6 +12,7 @@ import hypothesis.extra.numpy as arrays
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+import trees
 from cases import Fold
 from hypothesis import given
 from trees import Array
@@ -43,8 +44,7 @@ def made(
     if values.size and draw(st.booleans()) and dtype != "bfloat16":
         few = draw(arrays.arrays(dtype, st.integers(1, 20)))
         values = np.resize(few, shape)
-    x = cases.LAYOUTS[draw(st.sampled_from(list(cases.LAYOUTS)))](values)
-    return x
+    return cases.LAYOUTS[draw(st.sampled_from(list(cases.LAYOUTS)))](values)
 
 
 WHOLE = made(dtypes=INTEGERS)
@@ -217,7 +217,7 @@ def test_where_leaves_floats_absent_at_their_place(fold: Fold, x: Array, data: s
     axes = some_axes(data, x)
     mask = np.random.default_rng(data.draw(st.integers(0, 99))).random(x.shape) < 0.5
     masked = function(fold)(x, axis=axes, where=mask)
-    for other in (fold.tree.absent, np.inf if cases.trees.is_float(x.dtype) else 1):
+    for other in (fold.tree.absent, np.inf if trees.is_float(x.dtype) else 1):
         replaced = np.where(mask, x, np.asarray(other).astype(x.dtype))
         assert same(function(fold)(replaced, axis=axes, where=mask), masked)
     absent = np.where(mask, x, np.asarray(fold.tree.absent).astype(x.dtype))

@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import cases
 import exact
-import ml_dtypes
 import numpy as np
 import pytest
 import trees
@@ -69,7 +68,7 @@ def test_memory_order() -> None:
 
 
 def test_the_lanes_of_a_reduction() -> None:
-    """One lane of a block is folded from left to right: small numbers after a large one get lost one by one."""
+    """A lane is folded from left to right: small numbers after a large one get lost one by one."""
     x = np.zeros(64 * 4, np.float32)
     x[0], x[64:256:64] = 2.0**24, 1
     assert trees.reduced(trees.SUM, x, (0,), x.dtype) == 2.0**24
@@ -87,7 +86,7 @@ def test_the_packs_of_a_scan() -> None:
 def test_rounding_once(dtype: np.dtype[np.generic]) -> None:
     """From float64, to nearest, ties to even, by exact arithmetic."""
     rng = np.random.default_rng(2)
-    limits = ml_dtypes.finfo(dtype)
+    limits = trees.limits_of(dtype)
     near_ties = (1 + rng.integers(0, 64, 200) * 2.0 ** (limits.machep - 1)) * (
         1 + rng.integers(-1, 2, 200) * 2.0**-52
     )
@@ -116,7 +115,7 @@ def test_exact_sums_and_products_are_those_of_fractions() -> None:
 
 @pytest.mark.parametrize("dtype", FLOAT_TYPES, ids=str)
 def test_the_bound_rejects_what_is_wrong(dtype: np.dtype[np.generic]) -> None:
-    unit = float(ml_dtypes.finfo(dtype).eps)
+    unit = float(trees.limits_of(dtype).eps)
     accumulator = np.dtype(np.float64)
     one = (1, 0)
     assert exact.Bound(0, accumulator, dtype).holds(dtype.type(1), one, one)

@@ -1,4 +1,4 @@
-"""The whole table: the canonical bits on every instruction set of this machine, and the exact values within bounds."""
+"""The whole table: canonical bits on every instruction set of this machine, exact values within bounds."""
 
 from __future__ import annotations
 

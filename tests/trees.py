@@ -1,7 +1,7 @@
 """The canonical trees in plain NumPy: which number meets which, in what order, and where it is rounded.
 
-This is the executable form of docs/numerics.md. The kernels must give exactly these bits, on every instruction set,
-for any number of threads and any layout. Integers need no tree: modulo 2**n every order gives the same.
+This is the executable form of docs/numerics.md. The kernels must give exactly these bits, on every instruction
+set, for any number of threads and any layout. Integers need no tree: modulo 2**n all orders agree.
 """
 
 from __future__ import annotations
@@ -31,8 +31,13 @@ def is_float(dtype: np.dtype[Any]) -> bool:
     return dtype == BFLOAT16 or dtype.kind == "f"
 
 
+def limits_of(dtype: np.dtype[Any]) -> Any:
+    """What np.finfo says, for bfloat16 too."""
+    return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+
+
 def folded_as(source: np.dtype[Any], out: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype whose accumulator takes the elements: float64 where an integer becomes a float, or a float grows."""
+    """The dtype that says how to fold: float64 where integers become floats, or floats become float64."""
     return np.dtype(np.float64) if not is_float(source) or out == np.float64 else source
 
 
@@ -55,7 +60,7 @@ def rounded(values: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def rounded_to_odd(values: Array) -> Array:
-    """float64 to float32 so that another rounding, to fewer digits, gives what one rounding would have given."""
+    """float64 to float32, so that another rounding, to fewer digits, gives what one would have given."""
     near = values.astype(np.float32)
     beyond = np.nextafter(near, np.where(values > near, np.inf, -np.inf).astype(np.float32))
     even = near.view(np.uint32) % 2 == 0
@@ -111,7 +116,7 @@ def product(a: Array, b: Array) -> Array:
 
 def bounded(state: Array) -> Array:
     limit = 10_000  # far outside every float's range
-    return np.ldexp(state["fraction"], np.clip(state["exponent"], -limit, limit).astype(np.int32))
+    return np.asarray(np.ldexp(state["fraction"], np.clip(state["exponent"], -limit, limit).astype(np.int32)))
 
 
 def chained_products(segments: Array) -> None:
@@ -146,7 +151,7 @@ def reduction_tree(fold: Arithmetic, values: Array) -> Array:
     for step in range(1, steps):
         lane = fold.join(lane, blocks[:, step])
 
-    # Blocks join like the digits of a binary counter: equal neighbours as they complete, the rest from the right.
+    # Blocks join like the digits of a binary counter: equal neighbours as they complete, then from the right.
     stack: list[Array] = []
     for count, block in enumerate(lane):
         stack.append(block)
@@ -161,7 +166,7 @@ def reduction_tree(fold: Arithmetic, values: Array) -> Array:
     while len(total) > 1:
         half = len(total) // 2
         total = fold.join(total[:half], total[half:])
-    return total[0]
+    return np.asarray(total[0])
 
 
 def scan_tree(fold: Arithmetic, values: Array) -> Array:
@@ -169,7 +174,7 @@ def scan_tree(fold: Arithmetic, values: Array) -> Array:
     whole = padded(values, packs * PACK, fold.absent)
     segments = fold.lift(whole.reshape(len(whole) // (packs * PACK), packs, PACK, *values.shape[1:]))
 
-    # Prefixes inside a pack: the upper half of every group takes the last of the lower half, for groups of 2, 4, 8.
+    # Prefixes inside a pack: for groups of 2, 4, 8, the upper half takes the last of the lower half.
     for half in (1, 2, 4):
         for i in range(PACK):
             if i & half:
@@ -179,7 +184,7 @@ def scan_tree(fold: Arithmetic, values: Array) -> Array:
     for pack in range(1, packs):
         segments[:, pack] = fold.join(segments[:, pack - 1, -1:], segments[:, pack])
     fold.chain(segments)
-    return fold.value(segments).reshape(whole.shape)[: len(values)]
+    return np.asarray(fold.value(segments).reshape(whole.shape)[: len(values)])
 
 
 def reduction_roundings(count: int, accumulator: np.dtype[Any]) -> int:
@@ -190,7 +195,7 @@ def reduction_roundings(count: int, accumulator: np.dtype[Any]) -> int:
 
 
 def scan_roundings(count: int, accumulator: np.dtype[Any]) -> int:
-    """How many roundings an element meets at most on its way through scan_tree, those of the pair's low part aside."""
+    """The same for scan_tree, those of the pair's low part aside, which are smaller by another u."""
     return min(max(count - 1, 0), 3 + SEGMENT // PACK) + (3 if count > SEGMENT else 0)
 
 
@@ -205,7 +210,7 @@ def memory_order(x: Array, axes: tuple[int, ...], strides: tuple[int, ...] | Non
     strides = strides or x.strides
     folded = sorted((axis % x.ndim for axis in axes), key=lambda axis: (-abs(strides[axis]), axis))
     kept = [axis for axis in range(x.ndim) if axis not in folded]
-    upward = np.flip(x, [axis for axis in folded if strides[axis] < 0])
+    upward = np.flip(x, tuple(axis for axis in folded if strides[axis] < 0))
     count = math.prod(x.shape[axis] for axis in folded)
     return upward.transpose(folded + kept).reshape(count, *(x.shape[axis] for axis in kept))
 

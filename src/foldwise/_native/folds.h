@@ -136,7 +136,7 @@ struct CarefulProd {
   static constexpr A absent() { return A(1); }
 
   template <int N>
-  static FW_INLINE Acc<N> normalised(const Acc<N>& a) {
+  static FW_OUTLINE Acc<N> normalised(const Acc<N>& a) {
     Bits shifts[N];
     Acc<N> r;
     constexpr int W = Pack<A, N>::width;
@@ -173,7 +173,7 @@ struct CarefulProd {
     if (below < -fraction_bits - 2) return fraction * A(0);
     return fraction * std::numeric_limits<A>::min() * std::bit_cast<A>(Bits(below + bias) << fraction_bits);
   }
-  template <int N> static Pack<A, N> result(const Acc<N>& a) {
+  template <int N> static FW_OUTLINE Pack<A, N> result(const Acc<N>& a) {
     A out[N];
     for (int i = 0; i < N; ++i) out[i] = scaled(a.fraction[i], a.exponent[i]);
     return load<A, N>(out);
@@ -257,7 +257,7 @@ struct JudgedSum {
     return r;
   }
   template <int N> static FW_INLINE Acc<N> lift(const Acc<N>& a) { return a; }
-  template <int N> static Pack<A, N> judged(const Acc<N>& a, Judge& judge) {
+  template <int N> static FW_OUTLINE Pack<A, N> judged(const Acc<N>& a, Judge& judge) {
     A out[N];
     for (int i = 0; i < N; ++i) out[i] = A(judge((static_cast<__int128>(a.high[i]) << 64) | a.low[i]));
     return load<A, N>(out);
@@ -287,7 +287,7 @@ struct JudgedProd {
     }
     return r;
   }
-  template <int N> static Acc<N> merge(const Acc<N>& a, const Acc<N>& b) {
+  template <int N> static FW_OUTLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) {
     uint64_t magnitude[N];
     int64_t negative[N], beyond[N];
     for (int i = 0; i < N; ++i) {
@@ -300,7 +300,7 @@ struct JudgedProd {
     return {load<uint64_t, N>(magnitude), load<int64_t, N>(negative), load<int64_t, N>(beyond)};
   }
   template <int N> static FW_INLINE Acc<N> lift(const Acc<N>& a) { return a; }
-  template <int N> static Pack<A, N> judged(const Acc<N>& a, Judge& judge) {
+  template <int N> static FW_OUTLINE Pack<A, N> judged(const Acc<N>& a, Judge& judge) {
     A out[N];
     for (int i = 0; i < N; ++i) {
       const __int128 size = a.beyond[i] ? static_cast<__int128>(1) << 65 : static_cast<__int128>(a.magnitude[i]);

@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <atomic>
+#include <vector>
 
 #include "threads.h"
 #include "tree.h"
@@ -126,7 +127,7 @@ struct Reduction {
         char* out = plan.sink.out + at.out;
         const bool in_place = plan.sink.direct && (rows == 1 || kept.out == sizeof(A));
         A* to = in_place ? reinterpret_cast<A*>(out) : results;
-        note(guarded<F>([&]<class G>(G) {
+        note(guarded<F>([&]<class G>(G) FW_INLINED {
           return prefetch ? fold_rows<G, true>(x, stride, rows, to) : fold_rows<G, false>(x, stride, rows, to);
         }));
         if (!in_place) scatter(out, kept.out, results, rows);
@@ -178,7 +179,7 @@ struct Reduction {
   // One block into lanes, in careful accumulators; `into(G{}, tile)` does it in either arithmetic.
   template <class Into>
   static FW_INLINE void careful_tile(int64_t vectors, Acc* plain, CarefulAcc* tile, Into&& into) {
-    guarded<F>([&]<class G>(G) {
+    guarded<F>([&]<class G>(G) FW_INLINED {
       if constexpr (std::is_same_v<G, C>) {
         into(G{}, tile);
       } else {
@@ -193,6 +194,41 @@ struct Reduction {
   // ---- long rows, and a few interleaved sequences
 
   static constexpr int64_t most_interleaved = 32;
+  static constexpr int most_pieces = 8;
+
+  // Part of a block: `distance` bytes on from its start lies what the next piece, or the one after it, will read.
+  struct Piece {
+    const S* p;
+    int64_t count, distance;
+  };
+
+  template <class Visit>
+  static FW_INLINE void for_stretches(Cursor& from, int64_t count, Visit&& visit) {
+    for (int64_t done = 0; done < count;) {
+      const int64_t some = std::min(count - done, from.left_in_line());
+      const char* x = from.x;
+      from.advance(some);
+      visit(x, done, some);
+      done += some;
+    }
+  }
+
+  // How many pieces the next `count` elements make where they lie; 0, and `from` stays, if they must be gathered.
+  int stretches(Cursor& from, int64_t count, Piece* pieces) const {
+    const Cursor start = from;
+    int n = 0;
+    bool fine = true;
+    for_stretches(from, count, [&](const char* x, int64_t done, int64_t some) {
+      fine &= n < most_pieces && (some % L == 0 || done + some == count);
+      if (!fine) return;
+      // At the end of a stretch memory goes on elsewhere: look ahead to there.
+      const int64_t jump = from.x - (x + some * inner_fold().x);
+      pieces[n++] = {reinterpret_cast<const S*>(x), some, prefetch_distance + jump};
+    });
+    if (fine) return n;
+    from = start;
+    return 0;
+  }
 
   void sequences() {
     const bool flat = plan.shape == Shape::flat;
@@ -208,29 +244,29 @@ struct Reduction {
     const auto fold = [&](int64_t unit, int64_t first, int64_t last, CarefulAcc* tiles) {
       const Cursor start = kept_cursor(unit_rank, unit);
       Cursor from = fold_cursor(start.x, start.mask, first * T::block);
-      Tiles<S> gathered(contiguous && plan.fold_rank == 1 ? 0 : T::block * k);
+      std::vector<S> gathered;
       Tiles<Acc> plain(F::guarded ? vectors : 0);
       Counter<C> counter{tiles, vectors};
       for (int64_t block = first; block < last; ++block) {
         const int64_t count = std::min<int64_t>(T::block, plan.count - block * T::block);
-        const S* p = reinterpret_cast<const S*>(from.x);
-        if (contiguous && from.left_in_line() >= count) {
-          from.advance(count);
-        } else if (k == 1) {
-          reader.sequence(gathered.data, from, count);
-          p = gathered.data;
-        } else {
-          p = gathered.data;
-          for (int64_t done = 0; done < count;) {
-            const int64_t some = std::min(count - done, from.left_in_line());
-            std::memcpy(gathered.data + done * k, from.x, some * k * size);
-            from.advance(some);
-            done += some;
-          }
+        // Stretches of memory as they lie, if all but the last are whole steps; otherwise gathered into one.
+        Piece pieces[most_pieces];
+        int n = 0;
+        if (contiguous) n = stretches(from, count, pieces);
+        if (n == 0) {
+          gathered.resize(T::block * k);
+          if (contiguous) for_stretches(from, count, [&](const char* x, int64_t done, int64_t some) {
+            std::memcpy(gathered.data() + done * k, x, some * k * size);
+          });
+          else reader.sequence(gathered.data(), from, count);
+          pieces[n++] = {gathered.data(), count, prefetch_distance};
         }
-        careful_tile(vectors, plain.data, counter.next(), [&]<class G>(G, auto* tile) {
-          if (prefetch) fold_into_lanes<G, static_lanes, true>(p, count * k, L * k, tile);
-          else fold_into_lanes<G, static_lanes, false>(p, count * k, L * k, tile);
+        careful_tile(vectors, plain.data, counter.next(), [&]<class G>(G, auto* tile) FW_INLINED {
+          for (int i = 0; i < n; ++i) {
+            const auto& [p, some, distance] = pieces[i];
+            if (prefetch) fold_into_lanes<G, static_lanes, true>(p, some * k, L * k, tile, i > 0, distance);
+            else fold_into_lanes<G, static_lanes, false>(p, some * k, L * k, tile, i > 0);
+          }
         });
         counter.push();
       }
@@ -322,7 +358,7 @@ struct Reduction {
       return share(units, plan.count * unit_columns * size, [&](int64_t first, int64_t last) {
         for (int64_t unit = first; unit < last; ++unit) {
           with_rows(unit, 0, [&](const auto& row_at, int64_t rows, int64_t) {
-            note(guarded<F>([&]<class G>(G) {
+            note(guarded<F>([&]<class G>(G) FW_INLINED {
               return finish_row(G{}, unit, [&](int64_t v) { return few_rows_vector<G>(row_at, rows, v * W); });
             }));
           });
@@ -334,10 +370,10 @@ struct Reduction {
         Tiles<CarefulAcc> tile(lanes * vectors);
         for (int64_t unit = first; unit < last; ++unit) {
           with_rows(unit, 0, [&](const auto& row_at, int64_t rows, int64_t columns) {
-            note(guarded<F>([&]<class G>(G) {
+            note(guarded<F>([&]<class G>(G) FW_INLINED {
               auto* lanes_of_g = reinterpret_cast<typename Terms<G>::Acc*>(tile.data);
-              if (prefetch) fold_rows_into_lanes<G, true>(row_at, rows, lanes, columns / W, lanes_of_g);
-              else fold_rows_into_lanes<G, false>(row_at, rows, lanes, columns / W, lanes_of_g);
+              if (prefetch) fold_rows_in_order<G>(row_at, rows, lanes, columns / W, lanes_of_g);
+              else fold_rows_by_lane<G>(row_at, rows, lanes, columns / W, lanes_of_g);
               fold_lanes<G>(lanes_of_g, lanes, columns / W);
               return finish_row(G{}, unit, [&](int64_t v) { return lanes_of_g[v]; });
             }));
@@ -351,8 +387,8 @@ struct Reduction {
       for (int64_t block = first; block < last; ++block) {
         with_rows(unit, block, [&](const auto& row_at, int64_t rows, int64_t columns) {
           careful_tile(L * (columns / W), plain.data, counter.next(), [&]<class G>(G, auto* tile) {
-            if (prefetch) fold_rows_into_lanes<G, true>(row_at, rows, L, columns / W, tile);
-            else fold_rows_into_lanes<G, false>(row_at, rows, L, columns / W, tile);
+            if (prefetch) fold_rows_in_order<G>(row_at, rows, L, columns / W, tile);
+            else fold_rows_by_lane<G>(row_at, rows, L, columns / W, tile);
           });
         });
         counter.push();

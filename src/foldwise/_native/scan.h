@@ -147,7 +147,7 @@ struct Scan {
   template <class G, class Write>
   static FW_INLINE AccOf<G, 8> scan_packs(const S* in, int64_t n, Write&& write) {
     AccOf<G, 8> so_far = absence<G, 8>();
-    const auto step = [&](const Pack<A, 8>& x, int64_t i) {
+    const auto step = [&](const Pack<A, 8>& x, int64_t i) FW_INLINED {
       const AccOf<G, 8> prefix = prefix_of_pack<G>(G::start(x));
       write(i, G::merge(so_far, prefix));
       so_far = G::merge(so_far, last_everywhere<G, 8>(prefix));
@@ -161,9 +161,9 @@ struct Scan {
   // One segment in either arithmetic, and the carry moved past it.
   template <class T>
   FW_INLINE void scan_segment(const S* in, int64_t n, Carry& carry, T* to) {
-    const auto scanned = [&]<class G>(G) {
+    const auto scanned = [&]<class G>(G) FW_INLINED {
       Judge judge{plan.finish};
-      const auto last = scan_packs<G>(in, n, [&](int64_t i, const AccOf<G, 8>& local) {
+      const auto last = scan_packs<G>(in, n, [&](int64_t i, const AccOf<G, 8>& local) FW_INLINED {
         const Pack<A, 8> y = carry.template emit<G>(local, judge);
         if (i + pack_size <= n) return store(to + i, y);
         T some[pack_size];

@@ -1,8 +1,8 @@
 // The fixed trees of a reduction: elements into lanes, blocks into a binary counter, lanes by halves.
 // Whatever path an array's layout takes, it is one of these three steps on the same numbers in the same order.
 #pragma once
+#include <algorithm>
 #include <memory>
-#include <new>
 
 #include "blocks.h"
 #include "folds.h"
@@ -38,18 +38,20 @@ struct Tiles {
 
 constexpr int prefetch_distance = 8192;
 template <bool prefetch>
-FW_INLINE void prefetch_ahead(const void* p, int bytes) {
+FW_INLINE void prefetch_ahead(const void* p, int64_t distance, int bytes) {
   if constexpr (prefetch) {
     for (int line = 0; line < bytes; line += 64) {
-      __builtin_prefetch(static_cast<const char*>(p) + prefetch_distance + line, 0, 3);
+      __builtin_prefetch(static_cast<const char*>(p) + distance + line, 0, 3);
     }
   }
 }
 
-// Lane l of `lanes` folds elements l, l + lanes, ... of at most one block, left to right. Lanes without one are absent.
+// Lane l of `lanes` folds elements l, l + lanes, ... left to right; a lane without an element is absent. A block may
+// come in pieces: all but the last are whole steps, all but the first `resume` on the tile. `distance` is how far ahead
+// of here, in bytes, lies what will be read soon.
 template <class F, int static_lanes, bool prefetch>
 FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64_t runtime_lanes,
-                               typename Terms<F>::Acc* tile) {
+                               typename Terms<F>::Acc* tile, bool resume = false, int64_t distance = prefetch_distance) {
   using T = Terms<F>;
   constexpr int W = T::W;
   const int64_t lanes = static_lanes ? static_lanes : runtime_lanes;
@@ -57,28 +59,36 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
   constexpr int group = static_lanes ? (static_lanes / W < most ? static_lanes / W : most) : 4;
   const int64_t full = count / lanes;
   const int64_t rest = count % lanes;
-  const auto fold_group = [&]<int G>(std::integral_constant<int, G>, int64_t first) {
+  const auto fold_group = [&]<int G>(std::integral_constant<int, G>, int64_t first) FW_INLINED {
     typename T::Acc acc[G];
-    if (full) {
+    int64_t step = 0;
+    if (resume) {
+      for (int g = 0; g < G; ++g) acc[g] = tile[first + g];
+    } else if (full) {
+      const typename F::Source* row = p + first * W;
+      prefetch_ahead<prefetch>(row, distance, G * W * static_cast<int>(sizeof(*p)));
 #pragma GCC unroll 8
-      for (int g = 0; g < G; ++g) acc[g] = T::load(p + (first + g) * W);
+      for (int g = 0; g < G; ++g) acc[g] = T::load(row + g * W);
+      step = 1;
     } else {
       for (int g = 0; g < G; ++g) acc[g] = absence<F, W>();
     }
-    for (int64_t step = 1; step < full; ++step) {
+    for (; step < full; ++step) {
       const typename F::Source* row = p + step * lanes + first * W;
-      prefetch_ahead<prefetch>(row, G * W * static_cast<int>(sizeof(*p)));
+      prefetch_ahead<prefetch>(row, distance, G * W * static_cast<int>(sizeof(*p)));
 #pragma GCC unroll 8
       for (int g = 0; g < G; ++g) acc[g] = F::merge(acc[g], T::load(row + g * W));
     }
-    const typename F::Source* row = p + full * lanes + first * W;
+    if (rest) {
+      const typename F::Source* row = p + full * lanes + first * W;
 #pragma GCC unroll 8
-    for (int g = 0; g < G; ++g) {
-      const int64_t left = rest - (first + g) * W;
-      if (left >= W) acc[g] = F::merge(acc[g], T::load(row + g * W));
-      else if (left > 0) acc[g] = F::merge(acc[g], T::load_some(row + g * W, left));
-      tile[first + g] = acc[g];
+      for (int g = 0; g < G; ++g) {
+        const int64_t left = rest - (first + g) * W;
+        if (left >= W) acc[g] = F::merge(acc[g], T::load(row + g * W));
+        else if (left > 0) acc[g] = F::merge(acc[g], T::load_some(row + g * W, left));
+      }
     }
+    for (int g = 0; g < G; ++g) tile[first + g] = acc[g];
   };
   int64_t v = 0;
   for (; v + group <= lanes / W; v += group) fold_group(std::integral_constant<int, group>{}, v);
@@ -88,20 +98,20 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
 }
 
 // The same for columns: row r of `rows` (at row_at(r)) goes to lane r mod L, `width` native vectors of columns wide.
-template <class F, bool prefetch, class RowAt>
-FW_INLINE void fold_rows_into_lanes(const RowAt& row_at, int64_t rows, int64_t lanes, int64_t width,
-                                    typename Terms<F>::Acc* tile) {
+// In cache, lane by lane, so that a lane stays in registers.
+template <class F, class RowAt>
+FW_INLINE void fold_rows_by_lane(const RowAt& row_at, int64_t rows, int64_t lanes, int64_t width,
+                                 typename Terms<F>::Acc* tile) {
   using T = Terms<F>;
   constexpr int W = T::W;
   constexpr int group = 4;
-  constexpr int bytes = W * static_cast<int>(sizeof(typename F::Source));
   for (int64_t lane = 0; lane < lanes; ++lane) {
     typename T::Acc* out = tile + lane * width;
     if (lane >= rows) {
       for (int64_t v = 0; v < width; ++v) out[v] = absence<F, W>();
       continue;
     }
-    const auto fold_group = [&]<int G>(std::integral_constant<int, G>, int64_t v) {
+    const auto fold_group = [&]<int G>(std::integral_constant<int, G>, int64_t v) FW_INLINED {
       typename T::Acc acc[G];
       const typename F::Source* p = row_at(lane) + v * W;
 #pragma GCC unroll 4
@@ -114,17 +124,37 @@ FW_INLINE void fold_rows_into_lanes(const RowAt& row_at, int64_t rows, int64_t l
 #pragma GCC unroll 4
       for (int g = 0; g < G; ++g) out[v + g] = acc[g];
     };
-    if constexpr (prefetch) {
-      // The rows of the next lane: one line of each now, the rest follow by themselves.
-      for (int64_t row = lane + 1; row < rows; row += T::L) {
-        const char* p = reinterpret_cast<const char*>(row_at(row));
-        for (int64_t line = 0; line < width * bytes; line += 64) __builtin_prefetch(p + line, 0, 3);
-      }
-    }
     int64_t v = 0;
     for (; v + group <= width; v += group) fold_group(std::integral_constant<int, group>{}, v);
     for (; v < width; ++v) fold_group(std::integral_constant<int, 1>{}, v);
   }
+}
+
+// From memory, row after row: lanes a power of two apart would evict each other, and a page is visited once.
+template <class F, class RowAt>
+FW_INLINE void fold_rows_in_order(const RowAt& row_at, int64_t rows, int64_t lanes, int64_t width,
+                                  typename Terms<F>::Acc* tile) {
+  using T = Terms<F>;
+  constexpr int W = T::W;
+  constexpr int64_t rows_ahead = 8;
+  for (int64_t row = 0; row < rows; ++row) {
+    typename T::Acc* out = tile + row % T::L * width;
+    const typename F::Source* p = row_at(row);
+    const char* ahead = reinterpret_cast<const char*>(row_at(std::min(row + rows_ahead, rows - 1)));
+    constexpr int bytes = W * static_cast<int>(sizeof(*p));
+    if (row < T::L) {
+      for (int64_t v = 0; v < width; ++v) {
+        __builtin_prefetch(ahead + v * bytes, 0, 3);
+        out[v] = T::load(p + v * W);
+      }
+    } else {
+      for (int64_t v = 0; v < width; ++v) {
+        __builtin_prefetch(ahead + v * bytes, 0, 3);
+        out[v] = F::merge(out[v], T::load(p + v * W));
+      }
+    }
+  }
+  std::fill(tile + std::min<int64_t>(rows, lanes) * width, tile + lanes * width, absence<F, W>());
 }
 
 // ---- 2. blocks into a binary counter

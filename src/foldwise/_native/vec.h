@@ -16,6 +16,10 @@
 #endif
 
 #define FW_INLINE inline __attribute__((always_inline))
+// For steps that are rare or heavy by themselves: inlined everywhere they would be most of the library.
+#define FW_OUTLINE __attribute__((noinline))
+// Behind a lambda's parameters: part of the loop it is called in.
+#define FW_INLINED __attribute__((always_inline))
 
 namespace foldwise::FOLDWISE_ISA {
 
@@ -53,7 +57,7 @@ struct Pack {
 template <class T, int N>
 FW_INLINE Pack<T, N> splat(T value) {
   Pack<T, N> r;
-  for (auto& v : r.v) v = typename Pack<T, N>::Vector{} + value;
+  for (auto& v : r.v) v = value - typename Pack<T, N>::Vector{};  // not 0 + value: -0.0 stays
   return r;
 }
 
@@ -141,7 +145,7 @@ FW_INLINE Pack<T, N> carried_up(const Pack<T, N>& a, const Pack<T, N>& absent) {
     } else {
       constexpr int step = H / W;
       const int group = c / (2 * step) * 2 * step;
-      r.v[c] = c % (2 * step) >= step ? typename Pack<T, N>::Vector{} + a.v[group + step - 1][W - 1] : absent.v[c];
+      r.v[c] = c % (2 * step) >= step ? a.v[group + step - 1][W - 1] - typename Pack<T, N>::Vector{} : absent.v[c];
     }
   }
   return r;
