@@ -28,7 +28,7 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    return dtype == BFLOAT16 or dtype.kind == "f"
+    return dtype.type is ml_dtypes.bfloat16 or dtype.kind == "f"
 
 
 def limits_of(dtype: np.dtype[Any]) -> Any:

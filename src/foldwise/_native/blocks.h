@@ -102,8 +102,11 @@ FW_INLINE T converted(S value) {
 
 template <class T, class S, bool swapped>
 void gather(T* to, const char* from, int64_t stride, int64_t count) {
-  if (stride == static_cast<int64_t>(sizeof(S))) {
-    for (int64_t i = 0; i < count; ++i) to[i] = converted<T>(read<S, swapped>(from + i * sizeof(S)));
+  constexpr int64_t size = sizeof(S);
+  if (stride == size) {
+    for (int64_t i = 0; i < count; ++i) to[i] = converted<T>(read<S, swapped>(from + i * size));
+  } else if (stride == -size) {
+    for (int64_t i = 0; i < count; ++i) to[i] = converted<T>(read<S, swapped>(from - i * size));
   } else {
     for (int64_t i = 0; i < count; ++i) to[i] = converted<T>(read<S, swapped>(from + i * stride));
   }
@@ -165,6 +168,93 @@ T absent_source(A absent) {
   if constexpr (std::is_same_v<T, half>) return to_half(static_cast<float>(absent));
   else if constexpr (std::is_same_v<T, bfloat>) return to_bfloat(static_cast<float>(absent));
   else return static_cast<T>(absent);
+}
+
+// ---- a few sequences, interleaved
+
+// Element g of K * N interleaved words belongs to row g % K, at place g / K. One vector after the other is picked into
+// what is there already: step `more` takes from it what belongs, and keeps the rest.
+template <int K, int N, int row, int more>
+struct Apart {
+  constexpr int operator()(int place) const {
+    const int g = place * K + row, at = g - more * N;
+    if (more == 1) return g < 2 * N ? g : 0;
+    return at >= 0 && at < N ? N + at : place;
+  }
+};
+template <int K, int N, int vector, int more>
+struct Together {
+  constexpr int operator()(int element) const {
+    const int g = vector * N + element;
+    if (more == 1) return g % K == 0 ? g / K : N + g / K % N;
+    return g % K == more ? N + g / K : element;
+  }
+};
+
+template <template <int, int, int, int> class Index, int K, int N, int result, class V>
+FW_INLINE V picked_from(const V* in) {
+  V out = pick<N>(in[0], in[1], Index<K, N, result, 1>{});
+  if constexpr (K > 2) out = pick<N>(out, in[2], Index<K, N, result, 2>{});
+  if constexpr (K > 3) out = pick<N>(out, in[3], Index<K, N, result, 3>{});
+  return out;
+}
+
+// `count` times K words become K rows of `count` words, `row` words apart.
+template <int K, class Word>
+void deinterleave(Word* to, int64_t row, const Word* from, int64_t count) {
+  constexpr int N = native<Word>;
+  int64_t i = 0;
+  for (; i + N <= count; i += N) {
+    typename VectorOf<Word, N>::type in[K];
+    for (int c = 0; c < K; ++c) in[c] = load_vector<Word, N>(from + i * K + c * N);
+    [&]<int... R>(std::integer_sequence<int, R...>) FW_INLINED {
+      (store_vector(to + R * row + i, picked_from<Apart, K, N, R>(in)), ...);
+    }(std::make_integer_sequence<int, K>{});
+  }
+  for (; i < count; ++i) {
+    for (int r = 0; r < K; ++r) to[r * row + i] = from[i * K + r];
+  }
+}
+
+// And back.
+template <int K, class Word>
+void interleave(Word* to, const Word* from, int64_t row, int64_t count) {
+  constexpr int N = native<Word>;
+  int64_t i = 0;
+  for (; i + N <= count; i += N) {
+    typename VectorOf<Word, N>::type in[K];
+    for (int r = 0; r < K; ++r) in[r] = load_vector<Word, N>(from + r * row + i);
+    [&]<int... C>(std::integer_sequence<int, C...>) FW_INLINED {
+      (store_vector(to + i * K + C * N, picked_from<Together, K, N, C>(in)), ...);
+    }(std::make_integer_sequence<int, K>{});
+  }
+  for (; i < count; ++i) {
+    for (int r = 0; r < K; ++r) to[i * K + r] = from[r * row + i];
+  }
+}
+
+constexpr int64_t most_interleaved_words = 4;
+
+// The same for a K known at run time, of 2..most_interleaved_words; elements travel as words.
+template <class T>
+void deinterleave(T* to, int64_t row, const void* from, int64_t k, int64_t count) {
+  using Word = typename WordOf<sizeof(T)>::type;
+  const auto words = [&]<int K>(std::integral_constant<int, K>) {
+    deinterleave<K>(reinterpret_cast<Word*>(to), row, static_cast<const Word*>(from), count);
+  };
+  if (k == 2) words(std::integral_constant<int, 2>{});
+  else if (k == 3) words(std::integral_constant<int, 3>{});
+  else words(std::integral_constant<int, 4>{});
+}
+template <class T>
+void interleave(void* to, const T* from, int64_t row, int64_t k, int64_t count) {
+  using Word = typename WordOf<sizeof(T)>::type;
+  const auto words = [&]<int K>(std::integral_constant<int, K>) {
+    interleave<K>(static_cast<Word*>(to), reinterpret_cast<const Word*>(from), row, count);
+  };
+  if (k == 2) words(std::integral_constant<int, 2>{});
+  else if (k == 3) words(std::integral_constant<int, 3>{});
+  else words(std::integral_constant<int, 4>{});
 }
 
 // ---- out

@@ -85,7 +85,7 @@ struct Reduction {
   }
 
   template <class G, bool ahead>
-  bool fold_rows(const char* x, int64_t stride, int64_t rows, A* out) const {
+  bool fold_short_rows(const char* x, int64_t stride, int64_t rows, A* out) const {
     bool fit = true;
     const auto row = [&](int64_t i) { return reinterpret_cast<const S*>(x + i * stride); };
     int64_t i = 0;
@@ -102,11 +102,32 @@ struct Reduction {
     return fit;
   }
 
+  // Rows of two to four elements, one after the other in memory: turned into that many columns in cache.
+  bool fold_narrow_rows(const char* x, int64_t rows, A* out) const {
+    constexpr int64_t batch = 256;
+    S columns[most_interleaved_words * batch];
+    deinterleave(columns, batch, x, plan.count, rows);
+    const auto row_at = [&](int64_t r) { return columns + r * batch; };
+    return guarded<F>([&]<class G>(G) FW_INLINED {
+      bool fit = true;
+      for (int64_t i = 0; i < rows; i += W) {
+        A some[W];
+        A* to = i + W <= rows ? out + i : some;
+        fit &= finished<G, W>(few_rows_vector<G>(row_at, plan.count, i), plan.finish, to);
+        if (to == some) std::copy_n(some, rows - i, out + i);
+      }
+      settle(out);
+      return fit;
+    });
+  }
+
   void short_rows() {
     constexpr int64_t batch = 256;
     const Axis& kept = inner_kept();
     const Axis& fold = inner_fold();
     const bool direct = plan.source.direct && plan.fold_rank <= 1 && fold.x == size;
+    const bool narrow = direct && plan.count >= 2 && plan.count <= most_interleaved_words && kept.x == plan.count * size &&
+                        kept.size >= batch;
     share(plan.outputs, plan.count * size, [&](int64_t first, int64_t last) {
       S gathered[2 * T::block];
       A results[batch];
@@ -127,8 +148,9 @@ struct Reduction {
         char* out = plan.sink.out + at.out;
         const bool in_place = plan.sink.direct && (rows == 1 || kept.out == sizeof(A));
         A* to = in_place ? reinterpret_cast<A*>(out) : results;
-        note(guarded<F>([&]<class G>(G) FW_INLINED {
-          return prefetch ? fold_rows<G, true>(x, stride, rows, to) : fold_rows<G, false>(x, stride, rows, to);
+        if (narrow) note(fold_narrow_rows(x, rows, to));
+        else note(guarded<F>([&]<class G>(G) FW_INLINED {
+          return prefetch ? fold_short_rows<G, true>(x, stride, rows, to) : fold_short_rows<G, false>(x, stride, rows, to);
         }));
         if (!in_place) scatter(out, kept.out, results, rows);
         at.advance(rows);
@@ -288,7 +310,7 @@ struct Reduction {
 
   // ---- columns: strips of the innermost kept axis
 
-  static constexpr int64_t tile_columns = 256, few_rows = 8, few_rows_columns = 4096;
+  static constexpr int64_t tile_columns = 1024, few_rows = 8, few_rows_columns = 4096;
 
   // A block of rows of one strip: where they lie, or where they were gathered to.
   struct Strip {
@@ -372,9 +394,9 @@ struct Reduction {
           with_rows(unit, 0, [&](const auto& row_at, int64_t rows, int64_t columns) {
             note(guarded<F>([&]<class G>(G) FW_INLINED {
               auto* lanes_of_g = reinterpret_cast<typename Terms<G>::Acc*>(tile.data);
-              if (prefetch) fold_rows_in_order<G>(row_at, rows, lanes, columns / W, lanes_of_g);
-              else fold_rows_by_lane<G>(row_at, rows, lanes, columns / W, lanes_of_g);
-              fold_lanes<G>(lanes_of_g, lanes, columns / W);
+              const int64_t present = prefetch ? fold_rows<G, true>(row_at, rows, columns / W, lanes_of_g)
+                                               : fold_rows<G, false>(row_at, rows, columns / W, lanes_of_g);
+              fold_lanes<G>(lanes_of_g, present, columns / W);
               return finish_row(G{}, unit, [&](int64_t v) { return lanes_of_g[v]; });
             }));
           });
@@ -387,7 +409,7 @@ struct Reduction {
       for (int64_t block = first; block < last; ++block) {
         with_rows(unit, block, [&](const auto& row_at, int64_t rows, int64_t columns) {
           careful_tile(L * (columns / W), plain.data, counter.next(), [&]<class G>(G, auto* tile) {
-            if (prefetch) fold_rows_in_order<G>(row_at, rows, L, columns / W, tile);
+            if (prefetch) fold_rows_streaming<G>(row_at, rows, L, columns / W, tile);
             else fold_rows_by_lane<G>(row_at, rows, L, columns / W, tile);
           });
         });

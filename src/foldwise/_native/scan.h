@@ -88,7 +88,7 @@ struct Scan {
   const Scatter<A> scatter;
   const int64_t count;     // elements scanned per line
   const int64_t segments;  // per line
-  const bool direct_in, direct_out, streaming;
+  const bool direct_in, direct_out, reversed_out, streaming;
   std::atomic<bool> fits{true};
 
   static bool is_out(Dtype dtype) {
@@ -106,6 +106,7 @@ struct Scan {
         segments((count + segment_size - 1) / segment_size),
         direct_in(p.source.direct && !p.nest_rank && p.along.x == static_cast<int64_t>(sizeof(S))),
         direct_out(is_out(p.sink.dtype) && p.along.out == static_cast<int64_t>(sizeof(Out))),
+        reversed_out(is_out(p.sink.dtype) && p.along.out == -static_cast<int64_t>(sizeof(Out))),
         streaming(is_out(p.sink.dtype) && p.lines * p.length * static_cast<int64_t>(sizeof(Out)) > stream_bytes) {}
 
   // A line, or a place in one.
@@ -133,7 +134,8 @@ struct Scan {
         return fits;
       }
     }
-    scan_lines();
+    if (direct_in && direct_out && plan.kept_rank && count <= segment_size) scan_short_lines();
+    else scan_lines();
     return fits;
   }
   bool columns_are_closer() const {
@@ -216,14 +218,139 @@ struct Scan {
     const int64_t n = segment_length(segment);
     char* out = at.out + (segment * segment_size + plan.shifted) * plan.along.out;
     if (direct_out && !streaming) return scan_segment(in, n, carry, reinterpret_cast<Out*>(out));
-    if (direct_out) {
+    if (direct_out || reversed_out) {
       Out results[segment_size];
       scan_segment(in, n, carry, results);
-      return stream(out, reinterpret_cast<const char*>(results), n * sizeof(Out));
+      if (direct_out) return stream(out, reinterpret_cast<const char*>(results), n * sizeof(Out));
+      Out backwards[segment_size];
+      for (int64_t i = 0; i < n; ++i) backwards[i] = results[n - 1 - i];
+      char* first = out - (n - 1) * static_cast<int64_t>(sizeof(Out));
+      if (streaming) stream(first, reinterpret_cast<const char*>(backwards), n * sizeof(Out));
+      else std::memcpy(first, backwards, n * sizeof(Out));
+      return;
     }
     A results[segment_size];
     scan_segment(in, n, carry, results);
     scatter(out, plan.along.out, results, n);
+  }
+
+  // ---- lines of at most one segment: nothing to carry, so they run on into each other
+
+  template <class G>
+  bool scan_short_lines_in(const char* x, int64_t stride, int64_t lines, char* out, int64_t out_stride) const {
+    Judge judge{plan.finish};
+    for (int64_t line = 0; line < lines; ++line) {
+      Out* to = reinterpret_cast<Out*>(out + line * out_stride);
+      scan_packs<G>(reinterpret_cast<const S*>(x + line * stride), count, [&](int64_t i, const AccOf<G, 8>& local) FW_INLINED {
+        const Pack<A, 8> y = alone<G, 8>(local, judge);
+        if (i + pack_size <= count) return store(to + i, y);
+        Out some[pack_size];
+        store(some, y);
+        for (int64_t j = i; j < count; ++j) to[j] = some[j - i];
+      });
+    }
+    settle(out);
+    return judge.fits;
+  }
+
+  // Lines of two to four elements, one after the other in memory: turned into that many rows in cache.
+  template <class G>
+  bool scan_narrow_lines_in(const char* x, int64_t lines, char* out) const {
+    Judge judge{plan.finish};
+    S rows[most_interleaved_words * segment_size];
+    Out scanned[most_interleaved_words * segment_size];
+    deinterleave(rows, segment_size, x, count, lines);
+    for (int64_t i = 0; i < lines; i += W) {
+      AccOf<G, W> acc[pack_size];
+      for (int64_t r = 0; r < count; ++r) acc[r] = G::start(load<A, W>(rows + r * segment_size + i));
+      acc[1] = G::merge(acc[0], acc[1]);
+      if (count > 3) acc[3] = G::merge(acc[1], G::merge(acc[2], acc[3]));
+      if (count > 2) acc[2] = G::merge(acc[1], acc[2]);
+      for (int64_t r = 0; r < count; ++r) store(scanned + r * segment_size + i, alone<G, W>(acc[r], judge));
+    }
+    interleave(out, scanned, segment_size, count, lines);
+    settle(out);
+    return judge.fits;
+  }
+
+  // A result with nothing before it.
+  template <class G, int N>
+  static FW_INLINE Pack<A, N> alone(const AccOf<G, N>& local, Judge& judge) {
+    if constexpr (is_judged<G>) return G::judged(local, judge);
+    else return canonical(G::result(local));
+  }
+
+  void scan_short_lines() {
+    const Axis& kept = plan.kept[plan.kept_rank - 1];
+    const bool adjoining = kept.x == count * static_cast<int64_t>(sizeof(S)) && kept.out == count * static_cast<int64_t>(sizeof(Out));
+    const bool narrow = adjoining && count >= 2 && count <= most_interleaved_words;
+    const int64_t batch = narrow ? segment_size : std::max<int64_t>(1, segment_size / count);
+    share(plan.lines, count * static_cast<int64_t>(sizeof(S)), [&](int64_t first, int64_t last) {
+      Out results[most_interleaved_words * segment_size];
+      Cursor at(plan.kept, plan.kept_rank, plan.source.x, nullptr, first);
+      while (first < last) {
+        const int64_t lines = std::min({batch, at.left_in_line(), last - first});
+        char* out = plan.sink.out + at.out;
+        if (plan.shifted) {
+          for (int64_t i = 0; i < lines; ++i) write_identity({nullptr, out + i * kept.out});
+          out += plan.along.out;
+        }
+        const bool past_caches = streaming && adjoining;
+        char* to = past_caches ? reinterpret_cast<char*>(results) : out;
+        const bool fit = guarded<F>([&]<class G>(G) FW_INLINED {
+          if (narrow) return scan_narrow_lines_in<G>(at.x, lines, to);
+          return scan_short_lines_in<G>(at.x, kept.x, lines, to, kept.out);
+        });
+        if (!fit) fits.store(false, std::memory_order_relaxed);
+        if (past_caches) stream(out, to, lines * kept.out);
+        at.advance(lines);
+        first += lines;
+      }
+      finish_streaming();
+    });
+  }
+
+  // Lines that lie side by side, one segment of each.
+  Place beside(const Place& at, int64_t i) const {
+    if (i == 0) return at;
+    const Axis& inner = plan.kept[plan.kept_rank - 1];
+    return {at.x + i * inner.x, at.out + i * inner.out};
+  }
+
+  // Whether so few lie side by side, and so densely, that shuffles take them apart and put them together again.
+  bool interleaved(int64_t lines) const {
+    if (lines < 2 || lines > most_interleaved_words || !plan.source.direct || plan.nest_rank) return false;
+    const Axis& inner = plan.kept[plan.kept_rank - 1];
+    const int64_t in = sizeof(S), out = sizeof(Out);
+    return inner.x == in && plan.along.x == lines * in && inner.out == out && plan.along.out == lines * out &&
+           is_out(plan.sink.dtype);
+  }
+
+  void scan_together(const Place& at, int64_t lines, int64_t segment, Carry* carries) {
+    if (!interleaved(lines)) {
+      for (int64_t i = 0; i < lines; ++i) scan_segment_at(beside(at, i), segment, carries[i]);
+      return;
+    }
+    const int64_t n = segment_length(segment);
+    S rows[most_interleaved_words * segment_size];
+    Out scanned[most_interleaved_words * segment_size];
+    deinterleave(rows, segment_size, at.x + segment * segment_size * plan.along.x, lines, n);
+    for (int64_t i = 0; i < lines; ++i) scan_segment(rows + i * segment_size, n, carries[i], scanned + i * segment_size);
+    char* out = at.out + (segment * segment_size + plan.shifted) * plan.along.out;
+    if (!streaming) return interleave(out, scanned, segment_size, lines, n);
+    Out joined[most_interleaved_words * segment_size];
+    interleave(joined, scanned, segment_size, lines, n);
+    stream(out, reinterpret_cast<const char*>(joined), n * lines * sizeof(Out));
+  }
+
+  void totals_together(const Place& at, int64_t lines, int64_t segment, AccOf<C, 8>* totals) const {
+    S rows[most_interleaved_words * segment_size];
+    const bool apart = interleaved(lines);
+    if (apart) deinterleave(rows, segment_size, at.x + segment * segment_size * plan.along.x, lines, segment_length(segment));
+    for (int64_t i = 0; i < lines; ++i) {
+      const S* in = apart ? rows + i * segment_size : segment_in(beside(at, i), segment, rows);
+      totals[i] = segment_total(in, segment_length(segment));
+    }
   }
 
   void scan_lines() {
@@ -234,24 +361,22 @@ struct Scan {
     const int rank = together > 1 ? plan.kept_rank - 1 : plan.kept_rank;
     const int64_t groups = plan.lines / together;
     const int64_t group_bytes = together * count * static_cast<int64_t>(sizeof(S));
-    const auto beside = [&](const Place& at, int64_t i) {
-      return i ? Place{at.x + i * inner->x, at.out + i * inner->out} : at;
-    };
     if (thread_count() > 1 && groups < 2 * thread_count() && group_bytes >= 2 * serial_bytes) {
       for (int64_t group = 0; group < groups; ++group) {
         const Place at = line(rank, group);
-        scan_chained(together, group_bytes, [&](int64_t i) { return beside(at, i); });
+        scan_chained(at, together, group_bytes);
       }
       return;
     }
     share(groups, group_bytes, [&](int64_t first, int64_t last) {
+      Tiles<Carry> carries(together);
       for (int64_t group = first; group < last; ++group) {
         const Place at = line(rank, group);
-        Carry carries[most_together];
-        for (int64_t i = 0; i < together; ++i) write_identity(beside(at, i));
-        for (int64_t segment = 0; segment < segments; ++segment) {
-          for (int64_t i = 0; i < together; ++i) scan_segment_at(beside(at, i), segment, carries[i]);
+        for (int64_t i = 0; i < together; ++i) {
+          new (carries.data + i) Carry;
+          write_identity(beside(at, i));
         }
+        for (int64_t segment = 0; segment < segments; ++segment) scan_together(at, together, segment, carries.data);
       }
       finish_streaming();
     });
@@ -259,26 +384,19 @@ struct Scan {
 
   // Long lines on several threads. Whoever takes a stretch of segments first learns their totals, waits for the carry
   // of the stretch before, passes its own on, and then scans what is still in its cache.
-  template <class LineAt>
-  void scan_chained(int64_t lines, int64_t bytes, LineAt&& line_at) {
+  void scan_chained(const Place& at, int64_t lines, int64_t bytes) {
     const int64_t stretch = std::max<int64_t>(1, task_bytes * segments / bytes);
     const int64_t stretches = (segments + stretch - 1) / stretch;
     Tiles<Carry> passed(lines);
     for (int64_t i = 0; i < lines; ++i) {
       new (passed.data + i) Carry;
-      write_identity(line_at(i));
+      write_identity(beside(at, i));
     }
     std::atomic<int64_t> turn{0};
     parallel(stretches, [&](int64_t task) {
       const int64_t first = task * stretch, last = std::min(segments, first + stretch);
       Tiles<AccOf<C, 8>> totals((last - first) * lines);
-      for (int64_t segment = first; segment < last; ++segment) {
-        for (int64_t i = 0; i < lines; ++i) {
-          S gathered[segment_size];
-          totals.data[(segment - first) * lines + i] =
-              segment_total(segment_in(line_at(i), segment, gathered), segment_length(segment));
-        }
-      }
+      for (int64_t s = first; s < last; ++s) totals_together(at, lines, s, totals.data + (s - first) * lines);
       for (int spins = 0; turn.load(std::memory_order_acquire) != task; ++spins) {
         if (spins > 1000) sched_yield();
       }
@@ -288,9 +406,7 @@ struct Scan {
         for (int64_t t = 0; t < last - first; ++t) passed.data[i].advance(totals.data[t * lines + i]);
       }
       turn.store(task + 1, std::memory_order_release);
-      for (int64_t segment = first; segment < last; ++segment) {
-        for (int64_t i = 0; i < lines; ++i) scan_segment_at(line_at(i), segment, carries.data[i]);
-      }
+      for (int64_t s = first; s < last; ++s) scan_together(at, lines, s, carries.data);
       finish_streaming();
     });
   }

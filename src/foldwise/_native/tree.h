@@ -37,6 +37,7 @@ struct Tiles {
 // ---- 1. elements into lanes
 
 constexpr int prefetch_distance = 8192;
+constexpr int stream_distance = 512;
 template <bool prefetch>
 FW_INLINE void prefetch_ahead(const void* p, int64_t distance, int bytes) {
   if constexpr (prefetch) {
@@ -130,31 +131,82 @@ FW_INLINE void fold_rows_by_lane(const RowAt& row_at, int64_t rows, int64_t lane
   }
 }
 
-// From memory, row after row: lanes a power of two apart would evict each other, and a page is visited once.
+// From memory, eight rows of a lane at a time, each a stream of its own; the lane waits in the tile meanwhile.
 template <class F, class RowAt>
-FW_INLINE void fold_rows_in_order(const RowAt& row_at, int64_t rows, int64_t lanes, int64_t width,
-                                  typename Terms<F>::Acc* tile) {
+FW_INLINE void fold_rows_streaming(const RowAt& row_at, int64_t rows, int64_t lanes, int64_t width,
+                                   typename Terms<F>::Acc* tile) {
   using T = Terms<F>;
+  using S = typename F::Source;
   constexpr int W = T::W;
-  constexpr int64_t rows_ahead = 8;
-  for (int64_t row = 0; row < rows; ++row) {
-    typename T::Acc* out = tile + row % T::L * width;
-    const typename F::Source* p = row_at(row);
-    const char* ahead = reinterpret_cast<const char*>(row_at(std::min(row + rows_ahead, rows - 1)));
-    constexpr int bytes = W * static_cast<int>(sizeof(*p));
-    if (row < T::L) {
+  constexpr int streams = 8;
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    typename T::Acc* out = tile + lane * width;
+    if (lane >= rows) {
+      std::fill(out, out + width, absence<F, W>());
+      continue;
+    }
+    const auto fold_streams = [&]<int R>(std::integral_constant<int, R>, int64_t row) FW_INLINED {
+      const S* p[R];
+      for (int r = 0; r < R; ++r) p[r] = row_at(row + r * T::L);
       for (int64_t v = 0; v < width; ++v) {
-        __builtin_prefetch(ahead + v * bytes, 0, 3);
-        out[v] = T::load(p + v * W);
+        typename T::Acc acc;
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) {
+          const S* here = p[r] + v * W;
+          __builtin_prefetch(reinterpret_cast<const char*>(here) + stream_distance, 0, 3);
+          acc = r == 0 ? row == lane ? T::load(here) : F::merge(out[v], T::load(here)) : F::merge(acc, T::load(here));
+        }
+        out[v] = acc;
       }
-    } else {
-      for (int64_t v = 0; v < width; ++v) {
-        __builtin_prefetch(ahead + v * bytes, 0, 3);
-        out[v] = F::merge(out[v], T::load(p + v * W));
+    };
+    int64_t row = lane;
+    for (; row + (streams - 1) * T::L < rows; row += streams * T::L) fold_streams(std::integral_constant<int, streams>{}, row);
+    for (; row + T::L < rows; row += 2 * T::L) fold_streams(std::integral_constant<int, 2>{}, row);
+    for (; row < rows; row += T::L) fold_streams(std::integral_constant<int, 1>{}, row);
+  }
+}
+
+// Two whole steps of rows: lanes l, l + 8, l + 16, ... are a branch of the tree over halves, so they fold in registers,
+// and only eight rows of the tile are left: the branches.
+constexpr int branches = 8;
+
+template <class F, bool prefetch, class RowAt>
+FW_INLINE void fold_rows_by_branch(const RowAt& row_at, int64_t width, typename Terms<F>::Acc* tile) {
+  using T = Terms<F>;
+  using S = typename F::Source;
+  constexpr int leaves = T::L / branches, steps = 2;
+  for (int branch = 0; branch < branches; ++branch) {
+    const S* p[leaves * steps];
+    for (int i = 0; i < leaves * steps; ++i) p[i] = row_at(branch + i / steps * branches + i % steps * T::L);
+    for (int64_t v = 0; v < width; ++v) {
+      typename T::Acc acc[leaves];
+#pragma GCC unroll 8
+      for (int leaf = 0; leaf < leaves; ++leaf) {
+#pragma GCC unroll 2
+        for (int step = 0; step < steps; ++step) {
+          const S* here = p[leaf * steps + step] + v * T::W;
+          if constexpr (prefetch) __builtin_prefetch(reinterpret_cast<const char*>(here) + stream_distance, 0, 3);
+          acc[leaf] = step ? F::merge(acc[leaf], T::load(here)) : T::load(here);
+        }
       }
+#pragma GCC unroll 3
+      for (int half = leaves / 2; half >= 1; half /= 2) {
+#pragma GCC unroll 4
+        for (int leaf = 0; leaf < half; ++leaf) acc[leaf] = F::merge(acc[leaf], acc[leaf + half]);
+      }
+      tile[branch * width + v] = acc[0];
     }
   }
-  std::fill(tile + std::min<int64_t>(rows, lanes) * width, tile + lanes * width, absence<F, W>());
+}
+
+// All rows of at most one block into the tile; returns how many of its rows are left to fold.
+template <class F, bool prefetch, class RowAt>
+FW_INLINE int64_t fold_rows(const RowAt& row_at, int64_t rows, int64_t width, typename Terms<F>::Acc* tile) {
+  constexpr int64_t L = Terms<F>::L;
+  if (rows == 2 * L) return fold_rows_by_branch<F, prefetch>(row_at, width, tile), branches;
+  if constexpr (prefetch) fold_rows_streaming<F>(row_at, rows, std::min(L, rows), width, tile);
+  else fold_rows_by_lane<F>(row_at, rows, std::min(L, rows), width, tile);
+  return std::min(L, rows);
 }
 
 // ---- 2. blocks into a binary counter
