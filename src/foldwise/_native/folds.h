@@ -6,6 +6,7 @@
 //   start, merge      an accumulator of one element; two accumulators, the left one's elements first
 //   result            what the accumulator stands for
 //   Careful, lift     the fold in arithmetic that cannot leave its range; the same type where none is needed
+//   guarded, heavy    whether plain results need that check; whether a step is so long that loops are not unrolled
 //   Carry             what a scan hands from one segment to the next: emit places a pack on it, advance moves it on
 #pragma once
 #include <tuple>
@@ -95,7 +96,7 @@ struct Sum {
   using Source = S;
   using Value = A;
   using Careful = Sum;
-  static constexpr bool guarded = false;
+  static constexpr bool guarded = false, heavy = false;
   template <int N> struct Acc {
     Pack<A, N> total;
     auto members() const { return std::tie(total); }
@@ -119,7 +120,7 @@ struct CarefulProd {
   using Source = S;
   using Value = A;
   using Careful = CarefulProd;
-  static constexpr bool guarded = false;
+  static constexpr bool guarded = false, heavy = true;
   template <int N> struct Acc {
     Pack<A, N> fraction;
     Pack<int64_t, N> exponent;
@@ -210,7 +211,7 @@ template <class S, class A>
 struct Prod {
   using Source = S;
   using Value = A;
-  static constexpr bool guarded = std::is_floating_point_v<A>;
+  static constexpr bool guarded = std::is_floating_point_v<A>, heavy = false;
   using Careful = std::conditional_t<guarded, CarefulProd<S, A>, Prod>;
   template <int N> struct Acc {
     Pack<A, N> product;
@@ -235,7 +236,7 @@ struct JudgedSum {
   using Source = S;
   using Value = A;
   using Careful = JudgedSum;
-  static constexpr bool guarded = false;
+  static constexpr bool guarded = false, heavy = true;
   template <int N> struct Acc {
     Pack<uint64_t, N> low;
     Pack<int64_t, N> high;
@@ -270,7 +271,7 @@ struct JudgedProd {
   using Source = S;
   using Value = A;
   using Careful = JudgedProd;
-  static constexpr bool guarded = false;
+  static constexpr bool guarded = false, heavy = true;
   template <int N> struct Acc {
     Pack<uint64_t, N> magnitude;
     Pack<int64_t, N> negative, beyond;  // all bits or none

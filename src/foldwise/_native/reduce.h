@@ -76,15 +76,19 @@ struct Reduction {
 
   // ---- short rows: whole rows of at most one block, W at a time
 
-  template <class G, bool ahead>
-  static FW_INLINE typename Terms<G>::Acc row_vector(const S* p, int64_t count) {
+  template <class G>
+  FW_INLINE typename Terms<G>::Acc row_vector(const S* p, int64_t count) const {
+    if (prefetch) {
+      const char* ahead = reinterpret_cast<const char*>(p) + prefetch_distance;
+      for (int64_t line = 0; line < count * size; line += 64) __builtin_prefetch(ahead + line, 0, 3);
+    }
     if (count < W) return Terms<G>::load_some(p, count);
     typename Terms<G>::Acc lanes[L / W];
-    fold_into_lanes<G, L, ahead>(p, count, L, lanes);
+    fold_into_lanes<G, L, false>(p, count, L, lanes);
     return fold_lane_vectors<G>(lanes);
   }
 
-  template <class G, bool ahead>
+  template <class G>
   bool fold_short_rows(const char* x, int64_t stride, int64_t rows, A* out) const {
     bool fit = true;
     const auto row = [&](int64_t i) { return reinterpret_cast<const S*>(x + i * stride); };
@@ -92,11 +96,11 @@ struct Reduction {
     for (; i + W <= rows; i += W) {
       typename Terms<G>::Acc vectors[W];
 #pragma GCC unroll 1
-      for (int j = 0; j < W; ++j) vectors[j] = row_vector<G, ahead>(row(i + j), plan.count);
+      for (int j = 0; j < W; ++j) vectors[j] = row_vector<G>(row(i + j), plan.count);
       fit &= finished<G, W>(fold_across<G>(vectors), plan.finish, out + i);
     }
     for (; i < rows; ++i) {
-      fit &= finished<G, 1>(folded<G, W>(row_vector<G, ahead>(row(i), plan.count)), plan.finish, out + i);
+      fit &= finished<G, 1>(folded<G, W>(row_vector<G>(row(i), plan.count)), plan.finish, out + i);
     }
     settle(out);
     return fit;
@@ -107,13 +111,13 @@ struct Reduction {
     constexpr int64_t batch = 256;
     S columns[most_interleaved_words * batch];
     deinterleave(columns, batch, x, plan.count, rows);
-    const auto row_at = [&](int64_t r) { return columns + r * batch; };
+    const Rows<S> turned{reinterpret_cast<const char*>(columns), batch * size, nullptr, plan.count};
     return guarded<F>([&]<class G>(G) FW_INLINED {
       bool fit = true;
       for (int64_t i = 0; i < rows; i += W) {
         A some[W];
         A* to = i + W <= rows ? out + i : some;
-        fit &= finished<G, W>(few_rows_vector<G>(row_at, plan.count, i), plan.finish, to);
+        fit &= finished<G, W>(few_rows_vector<G>(turned, i), plan.finish, to);
         if (to == some) std::copy_n(some, rows - i, out + i);
       }
       settle(out);
@@ -150,7 +154,7 @@ struct Reduction {
         A* to = in_place ? reinterpret_cast<A*>(out) : results;
         if (narrow) note(fold_narrow_rows(x, rows, to));
         else note(guarded<F>([&]<class G>(G) FW_INLINED {
-          return prefetch ? fold_short_rows<G, true>(x, stride, rows, to) : fold_short_rows<G, false>(x, stride, rows, to);
+          return fold_short_rows<G>(x, stride, rows, to);
         }));
         if (!in_place) scatter(out, kept.out, results, rows);
         at.advance(rows);
@@ -286,8 +290,9 @@ struct Reduction {
         careful_tile(vectors, plain.data, counter.next(), [&]<class G>(G, auto* tile) FW_INLINED {
           for (int i = 0; i < n; ++i) {
             const auto& [p, some, distance] = pieces[i];
-            if (prefetch) fold_into_lanes<G, static_lanes, true>(p, some * k, L * k, tile, i > 0, distance);
-            else fold_into_lanes<G, static_lanes, false>(p, some * k, L * k, tile, i > 0);
+            if constexpr (G::heavy) fold_into_lanes<G, 0, false>(p, some * k, L * k, tile, i > 0);
+            else if (prefetch || !static_lanes) fold_into_lanes<G, static_lanes, true>(p, some * k, L * k, tile, i > 0, distance);
+            else if constexpr (static_lanes) fold_into_lanes<G, static_lanes, false>(p, some * k, L * k, tile, i > 0);
           }
         });
         counter.push();
@@ -312,11 +317,9 @@ struct Reduction {
 
   static constexpr int64_t tile_columns = 1024, few_rows = 8, few_rows_columns = 4096;
 
-  // A block of rows of one strip: where they lie, or where they were gathered to.
-  struct Strip {
-    int64_t columns, vectors;
-    std::unique_ptr<const char*[]> places;
-    Tiles<S> gathered;
+  struct Room {
+    std::vector<const char*> places;
+    std::vector<S> gathered;
   };
 
   void columns() {
@@ -330,33 +333,38 @@ struct Reduction {
     const int64_t vectors = (unit_columns + W - 1) / W;
     const int64_t lanes = blocks > 1 ? L : std::min<int64_t>(L, plan.count);
 
-    // Calls body(row_at, rows) with the rows of one block of one strip, columns padded to whole vectors.
-    const auto with_rows = [&](int64_t unit, int64_t block, auto&& body) {
+    // The rows of one block of one strip, columns padded to whole vectors: as they lie, or gathered into `room`.
+    const auto rows_of = [&](int64_t unit, int64_t block, Room& room) {
       const Cursor start = kept_cursor(plan.kept_rank - 1, unit / strips);
       const int64_t first = unit % strips * whole_columns;
       const int64_t columns = std::min(whole_columns, kept.size - first);
       const int64_t rows = std::min<int64_t>(T::block, plan.count - block * T::block);
       const char* x = start.x + first * kept.x;
-      const char* mask = start.mask + first * kept.mask;
-      if (contiguous && columns % W == 0 && plan.fold_rank == 1) {
+      const bool as_they_lie = contiguous && columns % W == 0;
+      if (as_they_lie && plan.fold_rank == 1) {
         const int64_t stride = plan.fold[0].x;
-        x += block * T::block * stride;
-        return body([=](int64_t row) { return reinterpret_cast<const S*>(x + row * stride); }, rows, columns);
+        return Rows<S>{x + block * T::block * stride, stride, nullptr, rows};
       }
-      Cursor from = fold_cursor(x, mask, block * T::block);
-      if (contiguous && columns % W == 0) {
-        std::unique_ptr<const char*[]> places(new const char*[rows]);
-        for (int64_t r = 0; r < rows; ++r, from.advance(1)) places[r] = from.x;
-        return body([&](int64_t row) { return reinterpret_cast<const S*>(places[row]); }, rows, columns);
+      Cursor from = fold_cursor(x, start.mask + first * kept.mask, block * T::block);
+      if (as_they_lie) {
+        room.places.resize(rows);
+        for (const char*& place : room.places) {
+          place = from.x;
+          from.advance(1);
+        }
+        return Rows<S>{nullptr, 0, room.places.data(), rows};
       }
       const int64_t padded = (columns + W - 1) / W * W;
-      Tiles<S> gathered(rows * padded);
+      room.gathered.resize(rows * padded);
       for (int64_t r = 0; r < rows; ++r, from.advance(1)) {
-        S* row = gathered.data + r * padded;
+        S* row = room.gathered.data() + r * padded;
         reader(row, from.x, from.mask, kept, columns);
         std::fill(row + columns, row + padded, reader.absent);
       }
-      body([&](int64_t row) { return static_cast<const S*>(gathered.data + row * padded); }, rows, padded);
+      return Rows<S>{reinterpret_cast<const char*>(room.gathered.data()), padded * size, nullptr, rows};
+    };
+    const auto vectors_of = [&](int64_t unit) {
+      return (std::min(whole_columns, kept.size - unit % strips * whole_columns) + W - 1) / W;
     };
     // Writes a row of results: W at a time while in place, through a buffer at the end or into another dtype.
     const auto finish_row = [&]<class G>(G, int64_t unit, const auto& acc_at) {
@@ -376,67 +384,58 @@ struct Reduction {
       return fit;
     };
 
-    if (few) {
-      return share(units, plan.count * unit_columns * size, [&](int64_t first, int64_t last) {
-        for (int64_t unit = first; unit < last; ++unit) {
-          with_rows(unit, 0, [&](const auto& row_at, int64_t rows, int64_t) {
-            note(guarded<F>([&]<class G>(G) FW_INLINED {
-              return finish_row(G{}, unit, [&](int64_t v) { return few_rows_vector<G>(row_at, rows, v * W); });
-            }));
-          });
-        }
-      });
-    }
     if (blocks <= 1) {
       return share(units, plan.count * unit_columns * size, [&](int64_t first, int64_t last) {
-        Tiles<CarefulAcc> tile(lanes * vectors);
+        Tiles<CarefulAcc> tile(few ? 0 : lanes * vectors);
+        Room room;
         for (int64_t unit = first; unit < last; ++unit) {
-          with_rows(unit, 0, [&](const auto& row_at, int64_t rows, int64_t columns) {
-            note(guarded<F>([&]<class G>(G) FW_INLINED {
-              auto* lanes_of_g = reinterpret_cast<typename Terms<G>::Acc*>(tile.data);
-              const int64_t present = prefetch ? fold_rows<G, true>(row_at, rows, columns / W, lanes_of_g)
-                                               : fold_rows<G, false>(row_at, rows, columns / W, lanes_of_g);
-              fold_lanes<G>(lanes_of_g, present, columns / W);
-              return finish_row(G{}, unit, [&](int64_t v) { return lanes_of_g[v]; });
-            }));
-          });
+          const Rows<S> rows = rows_of(unit, 0, room);
+          note(guarded<F>([&]<class G>(G) FW_INLINED {
+            if (few) return finish_row(G{}, unit, [&](int64_t v) FW_INLINED { return few_rows_vector<G>(rows, v * W); });
+            auto* lanes_of_g = reinterpret_cast<typename Terms<G>::Acc*>(tile.data);
+            const int64_t width = vectors_of(unit);
+            fold_lanes<G>(lanes_of_g, fold_rows<G>(rows, lanes, width, prefetch, lanes_of_g), width);
+            return finish_row(G{}, unit, [&](int64_t v) FW_INLINED { return lanes_of_g[v]; });
+          }));
         }
       });
     }
     const auto fold = [&](int64_t unit, int64_t first, int64_t last, CarefulAcc* tiles) {
-      Tiles<Acc> plain(F::guarded ? L * vectors : 0);
-      Counter<C> counter{tiles, L * vectors};
+      const int64_t width = vectors_of(unit);
+      Tiles<Acc> plain(F::guarded ? L * width : 0);
+      Counter<C> counter{tiles, L * width};
+      Room room;
       for (int64_t block = first; block < last; ++block) {
-        with_rows(unit, block, [&](const auto& row_at, int64_t rows, int64_t columns) {
-          careful_tile(L * (columns / W), plain.data, counter.next(), [&]<class G>(G, auto* tile) {
-            if (prefetch) fold_rows_streaming<G>(row_at, rows, L, columns / W, tile);
-            else fold_rows_by_lane<G>(row_at, rows, L, columns / W, tile);
-          });
+        const Rows<S> rows = rows_of(unit, block, room);
+        careful_tile(L * width, plain.data, counter.next(), [&]<class G>(G, auto* tile) FW_INLINED {
+          if constexpr (!G::heavy) {
+            if (prefetch) return fold_rows_streaming<G>(rows, L, width, tile);
+          }
+          fold_rows_by_lane<G>(rows, L, width, tile);
         });
         counter.push();
       }
       counter.whole();
     };
     each_unit(units, L * vectors, plan.count * unit_columns * size, fold, [&](int64_t unit, CarefulAcc* tile) {
-      const int64_t columns = std::min(whole_columns, kept.size - unit % strips * whole_columns);
-      fold_lanes<C>(tile, L, (columns + W - 1) / W);
-      note(finish_row(C{}, unit, [&](int64_t v) { return tile[v]; }));
+      fold_lanes<C>(tile, L, vectors_of(unit));
+      note(finish_row(C{}, unit, [&](int64_t v) FW_INLINED { return tile[v]; }));
     });
   }
 
   // The tree over at most eight rows, in registers.
-  template <class G, class RowAt>
-  static FW_INLINE typename Terms<G>::Acc few_rows_vector(const RowAt& row_at, int64_t rows, int64_t column) {
+  template <class G>
+  static FW_INLINE typename Terms<G>::Acc few_rows_vector(const Rows<S>& rows, int64_t column) {
     typename Terms<G>::Acc acc[few_rows];
 #pragma GCC unroll 8
     for (int r = 0; r < few_rows; ++r) {
-      if (r < rows) acc[r] = Terms<G>::load(row_at(r) + column);
+      if (r < rows.count) acc[r] = Terms<G>::load(rows(r) + column);
     }
 #pragma GCC unroll 3
     for (int half = few_rows / 2; half >= 1; half /= 2) {
 #pragma GCC unroll 4
       for (int r = 0; r < half; ++r) {
-        if (r + half < rows) acc[r] = G::merge(acc[r], acc[r + half]);
+        if (r + half < rows.count) acc[r] = G::merge(acc[r], acc[r + half]);
       }
     }
     return acc[0];

@@ -24,6 +24,8 @@ struct Terms {
   }
 };
 
+template <class F> constexpr int L_vectors = Terms<F>::L / Terms<F>::W;
+
 // Memory for tiles, aligned to a cache line.
 template <class T>
 struct Tiles {
@@ -56,8 +58,8 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
   using T = Terms<F>;
   constexpr int W = T::W;
   const int64_t lanes = static_lanes ? static_lanes : runtime_lanes;
-  constexpr int most = 8;
-  constexpr int group = static_lanes ? (static_lanes / W < most ? static_lanes / W : most) : 4;
+  constexpr int most = F::heavy ? 1 : static_lanes ? 8 : 4;
+  constexpr int group = L_vectors<F> < most ? L_vectors<F> : most;
   const int64_t full = count / lanes;
   const int64_t rest = count % lanes;
   const auto fold_group = [&]<int G>(std::integral_constant<int, G>, int64_t first) FW_INLINED {
@@ -93,32 +95,45 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
   };
   int64_t v = 0;
   for (; v + group <= lanes / W; v += group) fold_group(std::integral_constant<int, group>{}, v);
-  if constexpr (!static_lanes) {
+  if constexpr (!static_lanes && group > 1) {
     for (; v < lanes / W; ++v) fold_group(std::integral_constant<int, 1>{}, v);
   }
 }
 
-// The same for columns: row r of `rows` (at row_at(r)) goes to lane r mod L, `width` native vectors of columns wide.
+// Where the rows of a block lie: evenly spaced, or each at a place of its own.
+template <class S>
+struct Rows {
+  const char* first;
+  int64_t stride;
+  const char* const* places;
+  int64_t count;
+
+  FW_INLINE const S* operator()(int64_t row) const {
+    return reinterpret_cast<const S*>(places ? places[row] : first + row * stride);
+  }
+};
+
+// The same for columns: row r of `rows` goes to lane r mod L, `width` native vectors of columns wide.
 // In cache, lane by lane, so that a lane stays in registers.
-template <class F, class RowAt>
-FW_INLINE void fold_rows_by_lane(const RowAt& row_at, int64_t rows, int64_t lanes, int64_t width,
+template <class F>
+FW_INLINE void fold_rows_by_lane(const Rows<typename F::Source>& rows, int64_t lanes, int64_t width,
                                  typename Terms<F>::Acc* tile) {
   using T = Terms<F>;
   constexpr int W = T::W;
-  constexpr int group = 4;
+  constexpr int group = F::heavy ? 1 : 4;
   for (int64_t lane = 0; lane < lanes; ++lane) {
     typename T::Acc* out = tile + lane * width;
-    if (lane >= rows) {
+    if (lane >= rows.count) {
       for (int64_t v = 0; v < width; ++v) out[v] = absence<F, W>();
       continue;
     }
     const auto fold_group = [&]<int G>(std::integral_constant<int, G>, int64_t v) FW_INLINED {
       typename T::Acc acc[G];
-      const typename F::Source* p = row_at(lane) + v * W;
+      const typename F::Source* p = rows(lane) + v * W;
 #pragma GCC unroll 4
       for (int g = 0; g < G; ++g) acc[g] = T::load(p + g * W);
-      for (int64_t row = lane + T::L; row < rows; row += T::L) {
-        p = row_at(row) + v * W;
+      for (int64_t row = lane + T::L; row < rows.count; row += T::L) {
+        p = rows(row) + v * W;
 #pragma GCC unroll 4
         for (int g = 0; g < G; ++g) acc[g] = F::merge(acc[g], T::load(p + g * W));
       }
@@ -127,13 +142,15 @@ FW_INLINE void fold_rows_by_lane(const RowAt& row_at, int64_t rows, int64_t lane
     };
     int64_t v = 0;
     for (; v + group <= width; v += group) fold_group(std::integral_constant<int, group>{}, v);
-    for (; v < width; ++v) fold_group(std::integral_constant<int, 1>{}, v);
+    if constexpr (group > 1) {
+      for (; v < width; ++v) fold_group(std::integral_constant<int, 1>{}, v);
+    }
   }
 }
 
 // From memory, eight rows of a lane at a time, each a stream of its own; the lane waits in the tile meanwhile.
-template <class F, class RowAt>
-FW_INLINE void fold_rows_streaming(const RowAt& row_at, int64_t rows, int64_t lanes, int64_t width,
+template <class F>
+FW_INLINE void fold_rows_streaming(const Rows<typename F::Source>& rows, int64_t lanes, int64_t width,
                                    typename Terms<F>::Acc* tile) {
   using T = Terms<F>;
   using S = typename F::Source;
@@ -141,13 +158,13 @@ FW_INLINE void fold_rows_streaming(const RowAt& row_at, int64_t rows, int64_t la
   constexpr int streams = 8;
   for (int64_t lane = 0; lane < lanes; ++lane) {
     typename T::Acc* out = tile + lane * width;
-    if (lane >= rows) {
+    if (lane >= rows.count) {
       std::fill(out, out + width, absence<F, W>());
       continue;
     }
     const auto fold_streams = [&]<int R>(std::integral_constant<int, R>, int64_t row) FW_INLINED {
       const S* p[R];
-      for (int r = 0; r < R; ++r) p[r] = row_at(row + r * T::L);
+      for (int r = 0; r < R; ++r) p[r] = rows(row + r * T::L);
       for (int64_t v = 0; v < width; ++v) {
         typename T::Acc acc;
 #pragma GCC unroll 8
@@ -160,9 +177,11 @@ FW_INLINE void fold_rows_streaming(const RowAt& row_at, int64_t rows, int64_t la
       }
     };
     int64_t row = lane;
-    for (; row + (streams - 1) * T::L < rows; row += streams * T::L) fold_streams(std::integral_constant<int, streams>{}, row);
-    for (; row + T::L < rows; row += 2 * T::L) fold_streams(std::integral_constant<int, 2>{}, row);
-    for (; row < rows; row += T::L) fold_streams(std::integral_constant<int, 1>{}, row);
+    for (; row + (streams - 1) * T::L < rows.count; row += streams * T::L) {
+      fold_streams(std::integral_constant<int, streams>{}, row);
+    }
+    for (; row + T::L < rows.count; row += 2 * T::L) fold_streams(std::integral_constant<int, 2>{}, row);
+    for (; row < rows.count; row += T::L) fold_streams(std::integral_constant<int, 1>{}, row);
   }
 }
 
@@ -170,14 +189,14 @@ FW_INLINE void fold_rows_streaming(const RowAt& row_at, int64_t rows, int64_t la
 // and only eight rows of the tile are left: the branches.
 constexpr int branches = 8;
 
-template <class F, bool prefetch, class RowAt>
-FW_INLINE void fold_rows_by_branch(const RowAt& row_at, int64_t width, typename Terms<F>::Acc* tile) {
+template <class F>
+FW_INLINE void fold_rows_by_branch(const Rows<typename F::Source>& rows, int64_t width, typename Terms<F>::Acc* tile) {
   using T = Terms<F>;
   using S = typename F::Source;
   constexpr int leaves = T::L / branches, steps = 2;
   for (int branch = 0; branch < branches; ++branch) {
     const S* p[leaves * steps];
-    for (int i = 0; i < leaves * steps; ++i) p[i] = row_at(branch + i / steps * branches + i % steps * T::L);
+    for (int i = 0; i < leaves * steps; ++i) p[i] = rows(branch + i / steps * branches + i % steps * T::L);
     for (int64_t v = 0; v < width; ++v) {
       typename T::Acc acc[leaves];
 #pragma GCC unroll 8
@@ -185,7 +204,7 @@ FW_INLINE void fold_rows_by_branch(const RowAt& row_at, int64_t width, typename 
 #pragma GCC unroll 2
         for (int step = 0; step < steps; ++step) {
           const S* here = p[leaf * steps + step] + v * T::W;
-          if constexpr (prefetch) __builtin_prefetch(reinterpret_cast<const char*>(here) + stream_distance, 0, 3);
+          __builtin_prefetch(reinterpret_cast<const char*>(here) + stream_distance, 0, 3);
           acc[leaf] = step ? F::merge(acc[leaf], T::load(here)) : T::load(here);
         }
       }
@@ -200,13 +219,20 @@ FW_INLINE void fold_rows_by_branch(const RowAt& row_at, int64_t width, typename 
 }
 
 // All rows of at most one block into the tile; returns how many of its rows are left to fold.
-template <class F, bool prefetch, class RowAt>
-FW_INLINE int64_t fold_rows(const RowAt& row_at, int64_t rows, int64_t width, typename Terms<F>::Acc* tile) {
-  constexpr int64_t L = Terms<F>::L;
-  if (rows == 2 * L) return fold_rows_by_branch<F, prefetch>(row_at, width, tile), branches;
-  if constexpr (prefetch) fold_rows_streaming<F>(row_at, rows, std::min(L, rows), width, tile);
-  else fold_rows_by_lane<F>(row_at, rows, std::min(L, rows), width, tile);
-  return std::min(L, rows);
+template <class F>
+FW_INLINE int64_t fold_rows(const Rows<typename F::Source>& rows, int64_t lanes, int64_t width, bool from_memory,
+                            typename Terms<F>::Acc* tile) {
+  if constexpr (F::heavy) {
+    fold_rows_by_lane<F>(rows, lanes, width, tile);
+  } else if (from_memory && lanes == Terms<F>::L && rows.count == 2 * lanes) {
+    fold_rows_by_branch<F>(rows, width, tile);
+    return branches;
+  } else if (from_memory) {
+    fold_rows_streaming<F>(rows, lanes, width, tile);
+  } else {
+    fold_rows_by_lane<F>(rows, lanes, width, tile);
+  }
+  return lanes;
 }
 
 // ---- 2. blocks into a binary counter
