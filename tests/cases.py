@@ -198,7 +198,7 @@ def every_one(step: int, a: Array) -> Any:
 def every(step: int, a: Array) -> Array:
     """A view of every step-th element of a larger array, whose other elements would spoil any result."""
     larger = np.full([abs(step) * n for n in a.shape], 99, a.dtype)
-    view = larger[every_one(step, a)]
+    view: Array = larger[every_one(step, a)]
     view[...] = a
     return view
 
@@ -228,7 +228,7 @@ def windows(a: Array) -> Array:
 def awkward(a: Array) -> Array:
     """Byte-swapped, unaligned, backwards, and not all of it."""
     larger = unaligned(np.full([2 * n for n in a.shape], 99, a.dtype.newbyteorder()))
-    view = larger[every_one(-2, a)]
+    view: Array = larger[every_one(-2, a)]
     view[...] = a
     return view
 

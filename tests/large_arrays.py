@@ -18,14 +18,14 @@ import foldwise as fw
 
 # A shape, and what a reduction folds of it; a scan walks each of those axes by itself.
 SHAPES: tuple[tuple[tuple[int, ...], tuple[tuple[int, ...], ...]], ...] = (
-    ((2_000_003,), ((0,),)),
-    ((1201, 1303), ((0,), (1,), (0, 1))),
-    ((500_009, 3), ((0,), (1,))),
-    ((3, 500_009), ((0,), (1,))),
-    ((30_011, 50), ((0,), (1,))),
-    ((16, 32, 56, 56), ((2, 3), (0, 2, 3), (1,))),
+    ((1_000_003,), ((0,),)),
+    ((1001, 803), ((0,), (1,), (0, 1))),
+    ((250_009, 3), ((0,), (1,))),
+    ((3, 250_009), ((0,), (1,))),
+    ((20_011, 50), ((0,), (1,))),
+    ((16, 32, 40, 40), ((2, 3), (0, 2, 3), (1,))),
 )
-DTYPES = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
+DTYPES = ("float16", "bfloat16", "float32", "float64", "int32")
 
 
 @functools.lru_cache(maxsize=1)

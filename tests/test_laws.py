@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -66,7 +67,7 @@ def some_axes(data: st.DataObject, x: Array) -> tuple[int, ...]:
 def same(a: Any, b: Any) -> bool:
     a, b = np.asarray(a), np.asarray(b)
     assert (a.dtype, a.shape) == (b.dtype, b.shape)
-    return a.tobytes() == b.tobytes()
+    return bool(a.tobytes() == b.tobytes())
 
 
 # ---- axes
@@ -111,6 +112,49 @@ def test_no_axis_given_means_all(fold: Fold, x: Array) -> None:
 @given(x=made())
 def test_a_scan_without_an_axis_flattens(fold: Fold, x: Array) -> None:
     assert same(function(fold)(x), function(fold)(x.reshape(-1), axis=0))
+
+
+# ---- views
+
+
+@st.composite
+def views(draw: st.DrawFn) -> Array:
+    """Axes in any order, steps of any sign and size, some values repeated."""
+    rank = draw(st.integers(1, 5))
+    longest = {1: 9000, 2: 120, 3: 30, 4: 12, 5: 7}[rank]
+    steps = draw(st.lists(st.sampled_from((1, 1, 1, 2, -1, -3, 0)), min_size=rank, max_size=rank))
+    shape = tuple(draw(st.integers(1, longest)) for _ in steps)
+    dtype = draw(ANY)
+    domain = draw(st.sampled_from(cases.domains_of(draw(st.sampled_from(cases.FOLDS)), dtype)))
+    values = cases.values(
+        dtype, domain, tuple(n * abs(step) or 1 for n, step in zip(shape, steps, strict=True))
+    )
+    view = values[tuple(slice(None, None, step or 1) for step in steps)]
+    return np.broadcast_to(view, shape).transpose(draw(st.permutations(range(rank))))
+
+
+@EVERY_REDUCTION
+@given(x=views(), data=st.data())
+def test_any_view_is_reduced_by_its_tree(fold: Fold, x: Array, data: st.DataObject) -> None:
+    axes = some_axes(data, x)
+    found = function(fold)(x, axis=axes)
+    if not trees.is_float(x.dtype):
+        assert np.array_equal(found, getattr(np, fold.name)(x, axis=axes))
+    elif axes:
+        assert same(found, trees.reduced(fold.tree, x, axes, x.dtype))
+
+
+@EVERY_SCAN
+@given(x=views(), data=st.data())
+def test_any_view_is_scanned_by_its_tree(fold: Fold, x: Array, data: st.DataObject) -> None:
+    axis, reverse = an_axis(data, x), data.draw(st.booleans())
+    found = function(fold)(x, axis=axis, reverse=reverse)
+    if not trees.is_float(x.dtype):
+        x = np.flip(x, axis) if reverse else x
+        wanted = getattr(np, fold.name)(x, axis=axis)
+        assert np.array_equal(found, np.flip(wanted, axis) if reverse else wanted)
+    else:
+        assert same(found, trees.scanned(fold.tree, x, axis, x.dtype, reverse=reverse))
 
 
 # ---- splitting and merging
@@ -201,11 +245,8 @@ def test_a_scan_in_place(fold: Fold, x: Array, data: st.DataObject) -> None:
 @EVERY_REDUCTION
 @given(x=WHOLE, data=st.data())
 def test_where_leaves_integers_out(fold: Fold, x: Array, data: st.DataObject) -> None:
-    mask = data.draw(
-        arrays.arrays(np.bool_, arrays.broadcastable_shapes(x.shape, max_dims=x.ndim)).filter(
-            lambda mask: np.broadcast_shapes(mask.shape, x.shape) == x.shape
-        )
-    )
+    shape = tuple(data.draw(st.sampled_from([n, 1])) for n in x.shape)[data.draw(st.integers(0, x.ndim)) :]
+    mask = np.random.default_rng(data.draw(st.integers(0, 99))).random(shape) < 0.6
     chosen = x[np.broadcast_to(mask, x.shape)]
     assert same(function(fold)(x, where=mask), function(fold)(chosen))
 
@@ -284,6 +325,18 @@ def test_overflow_is_judged_by_the_exact_value(fold: Fold, x: Array, data: st.Da
     else:
         with pytest.raises(fw.OverflowedError, match=f"^{fold.name}: "):
             function(fold)(x, axis=axis, dtype=out, overflow="raise")
+
+
+@pytest.mark.parametrize("fold", cases.FOLDS, ids=lambda fold: fold.name)
+@pytest.mark.parametrize("dtype", ["bool", *cases.INTEGERS])
+def test_only_the_elements_are_judged(fold: Fold, dtype: str) -> None:
+    """Not what an earlier call left in memory beside them."""
+    large = np.full((8, 64), 2**62, ">u8" if dtype == "bool" or dtype.startswith("u") else ">i8")
+    for shape in itertools.product((1, 2, 5), range(1, 66)):
+        ones = np.ones(shape, dtype)
+        for x, axis in ((ones, 0), (ones, 1), (ones.T, 0), (ones.T, 1)):
+            function(fold)(large, axis=axis, overflow="saturate")
+            function(fold)(x, axis=axis, dtype="uint8", overflow="raise")
 
 
 @pytest.mark.parametrize("dtype", cases.INTEGERS)

@@ -36,7 +36,7 @@ def sample(fold: Fold, dtype: str, *shape: int, domain: int = 0) -> Array:
 def same_bits(a: Any, b: Any) -> bool:
     a, b = np.asarray(a), np.asarray(b)
     assert (a.dtype, a.shape) == (b.dtype, b.shape)
-    return a.tobytes() == b.tobytes()
+    return bool(a.tobytes() == b.tobytes())
 
 
 # ---- item 2: alignment, and how many other rows the batch holds (ISAs: test_table; threads: test_threads)

@@ -1,7 +1,7 @@
 """The canonical trees in plain NumPy: which number meets which, in what order, and where it is rounded.
 
-This is the executable form of docs/numerics.md. The kernels must give exactly these bits, on every instruction
-set, for any number of threads and any layout. Integers need no tree: modulo 2**n all orders agree.
+This is the executable form of docs/numerics.md. The kernels must give exactly these bits, on every ISA, for
+any number of threads and any layout. Integers need no tree: modulo 2**n all orders agree.
 """
 
 from __future__ import annotations

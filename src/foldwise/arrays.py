@@ -2,12 +2,15 @@
 
 from typing import Any, Final
 
-from .engine import Overflow, as_array, fold_code, reduce, scan
+from .engine import Overflow, as_array, entrance, reduce, scan
 from .errors import AxisError
-from .folds import PROD, SUM
 
-_SUM: Final = fold_code(SUM)
-_PROD: Final = fold_code(PROD)
+_SUM: Final = entrance("sum")
+_PROD: Final = entrance("prod")
+_CUMSUM: Final = entrance("cumsum")
+_CUMPROD: Final = entrance("cumprod")
+_CUMULATIVE_SUM: Final = entrance("cumulative_sum")
+_CUMULATIVE_PROD: Final = entrance("cumulative_prod")
 
 
 def sum(
@@ -73,7 +76,7 @@ def cumsum(
     axis, and a running sum of non-negative numbers never falls. Dtypes and `overflow` are as for `sum`, each
     prefix judged by itself.
     """
-    return scan(_SUM, x, axis, dtype, out, exclusive, reverse, include_initial, overflow)
+    return scan(_CUMSUM, x, axis, dtype, out, exclusive, reverse, include_initial, overflow)
 
 
 def cumprod(
@@ -93,17 +96,19 @@ def cumprod(
     A prefix too large or too small for its dtype is infinite or zero by itself; the ones after it may recover.
     Options are as for `cumsum`, with 1 in place of 0.
     """
-    return scan(_PROD, x, axis, dtype, out, exclusive, reverse, include_initial, overflow)
+    return scan(_CUMPROD, x, axis, dtype, out, exclusive, reverse, include_initial, overflow)
 
 
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
     """The Array API's running sum: `axis` may be left out for one dimension only."""
-    return cumsum(x, _standard_axis("cumulative_sum", x, axis), dtype, include_initial=include_initial)
+    at = _standard_axis("cumulative_sum", x, axis)
+    return scan(_CUMULATIVE_SUM, x, at, dtype, None, False, False, include_initial, "wrap")
 
 
 def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
     """The Array API's running product: `axis` may be left out for one dimension only."""
-    return cumprod(x, _standard_axis("cumulative_prod", x, axis), dtype, include_initial=include_initial)
+    at = _standard_axis("cumulative_prod", x, axis)
+    return scan(_CUMULATIVE_PROD, x, at, dtype, None, False, False, include_initial, "wrap")
 
 
 def _standard_axis(name: str, x: Any, axis: int | None) -> int | None:

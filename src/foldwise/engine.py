@@ -26,6 +26,8 @@ _NUMPY: Final = tuple(
 _BY_NUMBER: Final = {numpy.num: dtype for numpy, dtype in zip(_NUMPY, dtypes.TABLE, strict=True)}
 _COLUMN_CODES: Final = {name: code for code, name in enumerate(dtypes.COLUMNS)}
 _FOLD_CODES: Final = {name: code for code, name in enumerate(_native.fold_names())}
+ENTRANCES: Final = tuple((name, fold) for fold in FOLDS for name in (fold.name, fold.scan, fold.standard_scan))
+"""The public functions by number: what each is called in its errors, and the fold behind it."""
 _OVERFLOWS: Final = ("wrap", "saturate", "raise")
 _NO_LIMITS: Final = (0, 0)
 
@@ -50,7 +52,9 @@ class Reduce:
         dropped = tuple(n for a, n in enumerate(x.shape) if a not in self.axes)
         shape = kept if self.keepdims else dropped
         target, final = _working_array(self.fold.name, shape, self.result, out, self.overflow)
-        initial = self.fold.identity if self.initial is None else self.initial
+        # Over no axis a sum copies its element, the sign of a zero included: it starts from what changes nothing.
+        neutral = -0.0 if self.fold.identity == 0 and not self.axes and where is None else self.fold.identity
+        initial = neutral if self.initial is None else self.initial
         if x.size == 0:
             target[...] = initial
         else:
@@ -70,6 +74,7 @@ class Reduce:
 class Scan:
     """One fold along an axis with its steps kept. Axis None walks every axis in C order, into one dimension."""
 
+    name: str
     fold: Fold
     axis: int | None
     result: Dtype
@@ -87,11 +92,10 @@ class Scan:
 
     def run(self, x: Array, out: Array | None = None) -> Array:
         """Scan `x`. `out`, where given, has the result's shape and dtype, and may be `x` itself."""
-        name = self.fold.scan_name
         in_place = out is not None and _same_memory(x, out)
         read_again = self.exclusive or self.include_initial or self.result.kind == "f" and self.fold.identity != 0
         target, final = _working_array(
-            name, self.shape_for(x.shape), self.result, out, self.overflow, detached=in_place and read_again
+            self.name, self.shape_for(x.shape), self.result, out, self.overflow, detached=in_place and read_again
         )
         if target.size and x.size == 0:
             target[...] = self.fold.identity
@@ -109,7 +113,7 @@ class Scan:
                 self.exclusive or self.include_initial,
                 (float(self.fold.identity), self.fold.identity, *limits),
             )
-            _refuse_overflow(fits, name, self.result, self.overflow)
+            _refuse_overflow(fits, self.name, self.result, self.overflow)
         return _delivered(target, final)
 
 
@@ -174,8 +178,7 @@ def reduce_general(
     overflow: Any,
 ) -> Any:
     """What `reduce` does with anything but the plainest arguments: check them all, then run."""
-    fold = _fold_of(code)
-    name = fold.name
+    name, fold = ENTRANCES[code]
     array = as_array(name, x)
     source = _accepted(name, array)
     axes = normalised_axes(name, axis, array.ndim)
@@ -205,13 +208,13 @@ def scan_general(
     overflow: Any,
 ) -> Any:
     """What `scan` does with anything but the plainest arguments: check them all, then run."""
-    fold = _fold_of(code)
-    name = fold.scan_name
+    name, fold = ENTRANCES[code]
     array = as_array(name, x)
     source = _accepted(name, array)
     at = None if axis is None else _one_axis(name, "axis", axis, array.ndim)
     result = chosen_dtype(name, source, dtype, overflow)
     scan = Scan(
+        name,
         fold,
         0 if at is None and array.ndim == 1 else at,
         result,
@@ -233,10 +236,6 @@ def scan_general(
                 f"or leave out= away"
             )
     return scan.run(array, out)
-
-
-def _fold_of(code: int) -> Fold:
-    return next(fold for fold in FOLDS if _FOLD_CODES[fold.wrapping] == code)
 
 
 def as_array(name: str, x: Any) -> Array:
@@ -349,10 +348,10 @@ def _initial(name: str, initial: Any, result: Dtype, source: Dtype, overflow: Ov
     if initial is None:
         return None
     try:
-        if result.kind == "f":
+        if result.kind == "f" and not isinstance(initial, str | bytes):
             return float(initial)
         value = operator.index(initial)
-    except TypeError:
+    except (TypeError, ValueError):
         kind = "number" if result.kind == "f" else "integer"
         raise ArgumentError(
             f"{name}: initial = {initial!r} is of type {type(initial).__name__}; a {result.name} result takes one {kind}"
@@ -434,19 +433,15 @@ def available_isas() -> list[str]:
 
 
 def _configure() -> None:
-    """Tell the core what is declared in Python: dtypes, folds, and the way of each through the table."""
-    by_wrapping = {fold.wrapping: fold for fold in FOLDS}
-    routes: list[tuple[int, int]] = []
-    for native in _native.fold_names():
-        for dtype in dtypes.TABLE:
-            out = dtypes.accumulated(dtype)
-            column = _COLUMN_CODES[dtypes.column_for(dtype, out)]
-            routes.append((column if native in by_wrapping else -1, out.code))
-    identities = tuple(
-        float(by_wrapping[native].identity) if native in by_wrapping else 0.0 for native in _native.fold_names()
+    """Tell the core what is declared in Python: dtypes, public functions, and the way of each through the table."""
+    results = [dtypes.accumulated(dtype) for dtype in dtypes.TABLE]
+    routes = tuple(
+        (_COLUMN_CODES[dtypes.column_for(dtype, result)], result.code)
+        for dtype, result in zip(dtypes.TABLE, results, strict=True)
     )
+    entrances = tuple((_FOLD_CODES[fold.wrapping], float(fold.identity), routes) for _, fold in ENTRANCES)
     numbers = tuple(numpy.num for numpy in _NUMPY)
-    _native.configure(numbers, tuple(routes), identities, reduce_general, scan_general, "wrap")
+    _native.configure(numbers, entrances, reduce_general, scan_general, "wrap")
 
     isas = _native.available_isas()
     wanted = os.environ.get("FOLDWISE_ISA") or isas[-1]
@@ -467,6 +462,6 @@ reduce: Final[Callable[..., Any]] = _native.reduce
 scan: Final[Callable[..., Any]] = _native.scan
 
 
-def fold_code(fold: Fold) -> int:
-    """The number by which `reduce` and `scan` know a fold."""
-    return _FOLD_CODES[fold.wrapping]
+def entrance(name: str) -> int:
+    """The number by which `reduce` and `scan` know a public function."""
+    return [known for known, _ in ENTRANCES].index(name)

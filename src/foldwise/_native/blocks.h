@@ -308,4 +308,32 @@ Scatter<A> scatter_for(Dtype dtype) {
   });
 }
 
+// ---- past the caches
+
+inline void stream(char* to, const char* from, int64_t bytes) {
+#if defined(__x86_64__)
+  const int64_t head = std::min<int64_t>(bytes, -reinterpret_cast<std::uintptr_t>(to) & (vector_bytes - 1));
+  std::memcpy(to, from, head);
+  int64_t i = head;
+  for (; i + vector_bytes <= bytes; i += vector_bytes) {
+#if defined(__AVX512F__)
+    _mm512_stream_si512((__m512i*)(to + i), _mm512_loadu_si512(from + i));
+#elif defined(__AVX2__)
+    _mm256_stream_si256((__m256i*)(to + i), _mm256_loadu_si256((const __m256i*)(from + i)));
+#else
+    _mm_stream_si128((__m128i*)(to + i), _mm_loadu_si128((const __m128i*)(from + i)));
+#endif
+  }
+  std::memcpy(to + i, from + i, bytes - i);
+#else
+  std::memcpy(to, from, bytes);
+#endif
+}
+
+inline void finish_streaming() {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}
+
 }  // namespace foldwise::FOLDWISE_ISA

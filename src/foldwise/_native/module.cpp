@@ -6,56 +6,16 @@
 
 #include <cstring>
 
+#include "isas.h"
 #include "plan.h"
 #include "probe.h"
 #include "threads.h"
 
 namespace foldwise {
 
-#if defined(FOLDWISE_HAS_SSE2)
-#define FOLDWISE_ISA sse2
-#include "isa_rows.h"
-#endif
-#if defined(FOLDWISE_HAS_AVX2)
-#define FOLDWISE_ISA avx2
-#include "isa_rows.h"
-#endif
-#if defined(FOLDWISE_HAS_AVX512)
-#define FOLDWISE_ISA avx512
-#include "isa_rows.h"
-#endif
-#if defined(FOLDWISE_HAS_NEON)
-#define FOLDWISE_ISA neon
-#include "isa_rows.h"
-#endif
-
 namespace {
 
-// ---- ISAs, the most capable last
-
-struct Isa {
-  const char* name;
-  bool (*supported)();
-  void (*fill)(KernelTable&);
-};
-
-const Isa isas[] = {
-#if defined(FOLDWISE_HAS_SSE2)
-    {"sse2", [] { return true; }, fill_sse2_all},
-#endif
-#if defined(FOLDWISE_HAS_AVX2)
-    {"avx2", [] { return bool(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                              __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2")); }, fill_avx2_all},
-#endif
-#if defined(FOLDWISE_HAS_AVX512)
-    {"avx512", [] { return bool(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                                __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-                                __builtin_cpu_supports("f16c")); }, fill_avx512_all},
-#endif
-#if defined(FOLDWISE_HAS_NEON)
-    {"neon", [] { return true; }, fill_neon_all},
-#endif
-};
+// ---- the ISA in use
 
 const Isa* current = nullptr;
 KernelTable table;
@@ -64,14 +24,23 @@ KernelTable table;
 
 // The default way of a fold through a dtype: what reads it, and what comes out.
 struct Route {
-  int column;  // -1: not for the fast path
-  int out;     // dtype code
+  int column;
+  int out;  // dtype code
 };
+
+// A public function: the fold it computes and the route of each dtype.
+struct Entrance {
+  int fold;
+  double identity;
+  Route routes[dtype_count];
+};
+
+constexpr int most_entrances = 64;
 
 struct {
   int numbers[dtype_count];  // NumPy's type number of each dtype
-  Route routes[fold_count][dtype_count];
-  double identity[fold_count];
+  int entrance_count;
+  Entrance entrances[most_entrances];
   PyObject* general_reduce;
   PyObject* general_scan;
   PyObject* wrap;  // the string "wrap"
@@ -201,6 +170,26 @@ int plain_code(PyObject* x) {
   return code_of(PyArray_TYPE(array));
 }
 
+// The addresses between which an array's elements lie.
+struct Extent {
+  const char *low, *high;
+  explicit Extent(PyArrayObject* array) : low(PyArray_BYTES(array)), high(low + PyArray_ITEMSIZE(array)) {
+    for (int a = 0; a < PyArray_NDIM(array); ++a) {
+      const npy_intp reach = (PyArray_DIM(array, a) - 1) * PyArray_STRIDE(array, a);
+      (reach < 0 ? low : high) += reach;
+    }
+  }
+  bool meets(const Extent& other) const { return low < other.high && other.low < high; }
+};
+
+// Whether `out` can be written as it is: the right dtype and shape, and nowhere near x.
+bool plain_out(PyObject* out, PyArrayObject* x, int code, int rank, const npy_intp* shape) {
+  if (plain_code(out) != code) return false;
+  PyArrayObject* array = reinterpret_cast<PyArrayObject*>(out);
+  return PyArray_NDIM(array) == rank && PyArray_CompareLists(PyArray_DIMS(array), shape, rank) &&
+         PyArray_ISWRITEABLE(array) && !Extent(array).meets(Extent(x));
+}
+
 PyArrayObject* new_array(int rank, const npy_intp* shape, int code) {
   PyArray_Descr* descr = PyArray_DescrFromType(declared.numbers[code]);
   if (!descr) return nullptr;
@@ -208,31 +197,35 @@ PyArrayObject* new_array(int rank, const npy_intp* shape, int code) {
       PyArray_NewFromDescr(&PyArray_Type, descr, rank, shape, nullptr, nullptr, 0, nullptr));
 }
 
-int fold_argument(PyObject* value) {
-  const long fold = PyLong_AsLong(value);
-  if (fold >= 0 && fold < fold_count) return static_cast<int>(fold);
-  if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "fold %ld is not in the table", fold);
-  return -1;
+const Entrance* entrance_argument(PyObject* value) {
+  const long number = PyLong_AsLong(value);
+  if (number >= 0 && number < declared.entrance_count) return &declared.entrances[number];
+  if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "there is no entrance %ld", number);
+  return nullptr;
+}
+
+Finish default_finish(const Entrance& entrance) {
+  return {entrance.identity, static_cast<uint64_t>(entrance.identity), 0, 0};
 }
 
 bool is_wrap(PyObject* overflow) { return overflow == declared.wrap; }
 
-// reduce(fold, x, axis, dtype, out, keepdims, initial, where, overflow)
+// reduce(entrance, x, axis, dtype, out, keepdims, initial, where, overflow)
 PyObject* reduce(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 9) return PyErr_Format(PyExc_TypeError, "reduce takes 9 arguments, got %zd", count);
-  const int fold = fold_argument(args[0]);
-  if (fold < 0) return nullptr;
+  const Entrance* entrance = entrance_argument(args[0]);
+  if (!entrance) return nullptr;
   PyObject* const keepdims = args[5];
   uint64_t folded;
   const int code = plain_code(args[1]);
-  const bool plain = code >= 0 && declared.routes[fold][code].column >= 0 && args[3] == Py_None && args[4] == Py_None &&
+  const bool plain = code >= 0 && args[3] == Py_None &&
                      (keepdims == Py_False || keepdims == Py_True) && args[6] == Py_None && args[7] == Py_None &&
                      is_wrap(args[8]);
   PyArrayObject* x = reinterpret_cast<PyArrayObject*>(args[1]);
-  if (!plain || !plain_axes(args[2], PyArray_NDIM(x), &folded)) {
+  if (!plain || !plain_axes(args[2], PyArray_NDIM(x), &folded) || !folded) {
     return PyObject_Vectorcall(declared.general_reduce, args, count, nullptr);
   }
-  const Route route = declared.routes[fold][code];
+  const Route route = entrance->routes[code];
   const int rank = PyArray_NDIM(x);
   int64_t shape[max_rank], strides[max_rank];
   int out_rank = 0;
@@ -243,44 +236,46 @@ PyObject* reduce(PyObject*, PyObject* const* args, Py_ssize_t count) {
     if (!fold_axis) shape[out_rank++] = PyArray_DIM(x, a);
     else if (keepdims == Py_True) shape[out_rank++] = 1;
   }
-  if (empty) return PyObject_Vectorcall(declared.general_reduce, args, count, nullptr);
-  PyArrayObject* out = new_array(out_rank, shape, route.out);
-  if (!out) return nullptr;
-  int64_t stride = PyArray_ITEMSIZE(out);
-  for (int a = rank - 1; a >= 0; --a) {
-    const bool fold_axis = folded >> a & 1;
-    strides[a] = fold_axis ? 0 : stride;
-    if (!fold_axis) stride *= PyArray_DIM(x, a);
+  const bool given = args[4] != Py_None;
+  if (empty || (given && !plain_out(args[4], x, route.out, out_rank, shape))) {
+    return PyObject_Vectorcall(declared.general_reduce, args, count, nullptr);
   }
-  const double identity = declared.identity[fold];
-  const Finish finish{identity, static_cast<uint64_t>(identity), 0, 0};
-  reduce_array({static_cast<FoldId>(fold), static_cast<Column>(route.column), static_cast<Dtype>(code),
+  PyArrayObject* out = given ? reinterpret_cast<PyArrayObject*>(Py_NewRef(args[4])) : new_array(out_rank, shape, route.out);
+  if (!out) return nullptr;
+  for (int a = 0, o = 0; a < rank; ++a) {
+    const bool fold_axis = folded >> a & 1;
+    strides[a] = fold_axis ? 0 : PyArray_STRIDE(out, o);
+    o += !fold_axis || keepdims == Py_True;
+  }
+  reduce_array({static_cast<FoldId>(entrance->fold), static_cast<Column>(route.column), static_cast<Dtype>(code),
                 static_cast<Dtype>(route.out)},
-               x, nullptr, folded, out, strides, finish);
-  return PyArray_Return(out);
+               x, nullptr, folded, out, strides, default_finish(*entrance));
+  return given ? reinterpret_cast<PyObject*>(out) : PyArray_Return(out);
 }
 
-// scan(fold, x, axis, dtype, out, exclusive, reverse, include_initial, overflow)
+// scan(entrance, x, axis, dtype, out, exclusive, reverse, include_initial, overflow)
 PyObject* scan(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 9) return PyErr_Format(PyExc_TypeError, "scan takes 9 arguments, got %zd", count);
-  const int fold = fold_argument(args[0]);
-  if (fold < 0) return nullptr;
+  const Entrance* entrance = entrance_argument(args[0]);
+  if (!entrance) return nullptr;
   uint64_t axis_bit;
   const int code = plain_code(args[1]);
   const auto is_flag = [](PyObject* o) { return o == Py_False || o == Py_True; };
   PyArrayObject* x = reinterpret_cast<PyArrayObject*>(args[1]);
-  const bool plain = code >= 0 && declared.routes[fold][code].column >= 0 && args[3] == Py_None && args[4] == Py_None &&
+  const bool plain = code >= 0 && args[3] == Py_None &&
                      is_flag(args[5]) && is_flag(args[6]) && args[7] == Py_False && is_wrap(args[8]) &&
                      PyLong_CheckExact(args[2]) && plain_axes(args[2], PyArray_NDIM(x), &axis_bit) && PyArray_SIZE(x) > 0;
-  if (!plain) return PyObject_Vectorcall(declared.general_scan, args, count, nullptr);
-  const Route route = declared.routes[fold][code];
-  PyArrayObject* out = new_array(PyArray_NDIM(x), PyArray_DIMS(x), route.out);
+  const Route route = entrance->routes[code >= 0 ? code : 0];
+  const bool given = args[4] != Py_None;
+  if (!plain || (given && !plain_out(args[4], x, route.out, PyArray_NDIM(x), PyArray_DIMS(x)))) {
+    return PyObject_Vectorcall(declared.general_scan, args, count, nullptr);
+  }
+  PyArrayObject* out = given ? reinterpret_cast<PyArrayObject*>(Py_NewRef(args[4]))
+                             : new_array(PyArray_NDIM(x), PyArray_DIMS(x), route.out);
   if (!out) return nullptr;
-  const double identity = declared.identity[fold];
-  const Finish finish{identity, static_cast<uint64_t>(identity), 0, 0};
-  scan_array({static_cast<FoldId>(fold), static_cast<Column>(route.column), static_cast<Dtype>(code),
+  scan_array({static_cast<FoldId>(entrance->fold), static_cast<Column>(route.column), static_cast<Dtype>(code),
               static_cast<Dtype>(route.out)},
-             x, __builtin_ctzll(axis_bit), out, args[6] == Py_True, args[5] == Py_True, finish);
+             x, __builtin_ctzll(axis_bit), out, args[6] == Py_True, args[5] == Py_True, default_finish(*entrance));
   return reinterpret_cast<PyObject*>(out);
 }
 
@@ -330,28 +325,39 @@ PyObject* run_scan(PyObject*, PyObject* args) {
 
 // ---- configuration
 
-// configure(numbers, routes, identities, general_reduce, general_scan, wrap): see engine.py.
+// configure(numbers, entrances, general_reduce, general_scan, wrap): see engine.py.
+// An entrance is (fold, identity, ((column, out), one for each dtype)).
 PyObject* configure(PyObject*, PyObject* args) {
-  PyObject *numbers, *routes, *identities, *general_reduce, *general_scan, *wrap;
-  if (!PyArg_ParseTuple(args, "O!O!O!OOU", &PyTuple_Type, &numbers, &PyTuple_Type, &routes, &PyTuple_Type, &identities,
-                        &general_reduce, &general_scan, &wrap)) {
+  PyObject *numbers, *entrances, *general_reduce, *general_scan, *wrap;
+  if (!PyArg_ParseTuple(args, "O!O!OOU", &PyTuple_Type, &numbers, &PyTuple_Type, &entrances, &general_reduce,
+                        &general_scan, &wrap)) {
     return nullptr;
   }
-  if (PyTuple_GET_SIZE(numbers) != dtype_count || PyTuple_GET_SIZE(routes) != fold_count * dtype_count ||
-      PyTuple_GET_SIZE(identities) != fold_count) {
-    return PyErr_Format(PyExc_ValueError, "configure: expected %d dtypes and %d folds", dtype_count, fold_count);
+  const Py_ssize_t count = PyTuple_GET_SIZE(entrances);
+  if (PyTuple_GET_SIZE(numbers) != dtype_count || count > most_entrances) {
+    return PyErr_Format(PyExc_ValueError, "configure: expected %d dtypes, and at most %d entrances", dtype_count,
+                        most_entrances);
   }
   for (int code = 0; code < dtype_count; ++code) {
     declared.numbers[code] = static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(numbers, code)));
   }
-  for (int i = 0; i < fold_count * dtype_count; ++i) {
-    Route& route = declared.routes[i / dtype_count][i % dtype_count];
-    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(routes, i), "ii", &route.column, &route.out)) return nullptr;
-  }
-  for (int fold = 0; fold < fold_count; ++fold) {
-    declared.identity[fold] = PyFloat_AsDouble(PyTuple_GET_ITEM(identities, fold));
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    Entrance& entrance = declared.entrances[i];
+    PyObject* routes;
+    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(entrances, i), "idO!", &entrance.fold, &entrance.identity, &PyTuple_Type,
+                          &routes)) {
+      return nullptr;
+    }
+    if (entrance.fold < 0 || entrance.fold >= fold_count || PyTuple_GET_SIZE(routes) != dtype_count) {
+      return PyErr_Format(PyExc_ValueError, "configure: entrance %zd does not fit the table", i);
+    }
+    for (int code = 0; code < dtype_count; ++code) {
+      Route& route = entrance.routes[code];
+      if (!PyArg_ParseTuple(PyTuple_GET_ITEM(routes, code), "ii", &route.column, &route.out)) return nullptr;
+    }
   }
   if (PyErr_Occurred()) return nullptr;
+  declared.entrance_count = static_cast<int>(count);
   Py_XSETREF(declared.general_reduce, Py_NewRef(general_reduce));
   Py_XSETREF(declared.general_scan, Py_NewRef(general_scan));
   Py_XSETREF(declared.wrap, Py_NewRef(wrap));

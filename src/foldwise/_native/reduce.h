@@ -111,6 +111,8 @@ struct Reduction {
     constexpr int64_t batch = 256;
     S columns[most_interleaved_words * batch];
     deinterleave(columns, batch, x, plan.count, rows);
+    const int64_t whole = (rows + W - 1) / W * W;
+    for (int64_t c = 0; c < plan.count; ++c) std::fill(columns + c * batch + rows, columns + c * batch + whole, reader.absent);
     const Rows<S> turned{reinterpret_cast<const char*>(columns), batch * size, nullptr, plan.count};
     return guarded<F>([&]<class G>(G) FW_INLINED {
       bool fit = true;

@@ -9,70 +9,8 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
-constexpr int pack_size = 8;
 constexpr int64_t segment_size = 1024;
 constexpr int64_t stream_bytes = 8 << 20;  // outputs beyond this bypass the caches
-
-template <class G, int N> using AccOf = typename G::template Acc<N>;
-
-// ---- the tree of one pack
-
-template <class G, int H, int N>
-FW_INLINE AccOf<G, N> doubled(const AccOf<G, N>& a) {
-  const auto left = [](const auto& p, const auto& absent) { return carried_up<H>(p, absent); };
-  return G::merge(remade<AccOf<G, N>>(left, a, absence<G, N>()), a);
-}
-
-// Element i of eight becomes the fold of elements 0..i.
-template <class G>
-FW_INLINE AccOf<G, 8> prefix_of_pack(const AccOf<G, 8>& a) {
-  return doubled<G, 4, 8>(doubled<G, 2, 8>(doubled<G, 1, 8>(a)));
-}
-
-// The same for eight rows of N columns.
-template <class G, int N>
-FW_INLINE void prefix_of_rows(AccOf<G, N>* rows) {
-#pragma GCC unroll 3
-  for (int half = 1; half < pack_size; half *= 2) {
-#pragma GCC unroll 8
-    for (int i = 0; i < pack_size; ++i) {
-      if (i & half) rows[i] = G::merge(rows[i / (2 * half) * 2 * half + half - 1], rows[i]);
-    }
-  }
-}
-
-template <class G, int N>
-FW_INLINE AccOf<G, N> last_everywhere(const AccOf<G, N>& a) {
-  return remade<AccOf<G, N>>([](const auto& p) { return splat<std::decay_t<decltype(p[0])>, N>(p[N - 1]); }, a);
-}
-
-// ---- past the caches
-
-inline void stream(char* to, const char* from, int64_t bytes) {
-#if defined(__x86_64__)
-  const int64_t head = std::min<int64_t>(bytes, -reinterpret_cast<std::uintptr_t>(to) & (vector_bytes - 1));
-  std::memcpy(to, from, head);
-  int64_t i = head;
-  for (; i + vector_bytes <= bytes; i += vector_bytes) {
-#if defined(__AVX512F__)
-    _mm512_stream_si512((__m512i*)(to + i), _mm512_loadu_si512(from + i));
-#elif defined(__AVX2__)
-    _mm256_stream_si256((__m256i*)(to + i), _mm256_loadu_si256((const __m256i*)(from + i)));
-#else
-    _mm_stream_si128((__m128i*)(to + i), _mm_loadu_si128((const __m128i*)(from + i)));
-#endif
-  }
-  std::memcpy(to + i, from + i, bytes - i);
-#else
-  std::memcpy(to, from, bytes);
-#endif
-}
-
-inline void finish_streaming() {
-#if defined(__x86_64__)
-  _mm_sfence();
-#endif
-}
 
 template <class F>
 struct Scan {
@@ -260,6 +198,8 @@ struct Scan {
     S rows[most_interleaved_words * segment_size];
     Out scanned[most_interleaved_words * segment_size];
     deinterleave(rows, segment_size, x, count, lines);
+    const int64_t whole = (lines + W - 1) / W * W;
+    for (int64_t r = 0; r < count; ++r) std::fill(rows + r * segment_size + lines, rows + r * segment_size + whole, reader.absent);
     for (int64_t i = 0; i < lines; i += W) {
       AccOf<G, W> acc[pack_size];
       for (int64_t r = 0; r < count; ++r) acc[r] = G::start(load<A, W>(rows + r * segment_size + i));
@@ -444,6 +384,8 @@ struct Scan {
     S gathered[pack_size][strip_columns];
     alignas(64) Out results[pack_size][strip_columns];
     A wide[pack_size][strip_columns];
+    // Columns beyond the last are absent.
+    for (auto& row : gathered) std::fill(row + columns, row + vectors * W, reader.absent);
     if (plan.shifted) {
       const A identity = initial_of<A>(plan.finish);
       for (int64_t c = 0; c < columns; ++c) scatter(at.out + c * kept.out, 0, &identity, 1);

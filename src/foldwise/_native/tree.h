@@ -1,5 +1,5 @@
-// The fixed trees of a reduction: elements into lanes, blocks into a binary counter, lanes by halves.
-// Whatever path an array's layout takes, it is one of these three steps on the same numbers in the same order.
+// The fixed trees. A reduction: elements into lanes, blocks into a binary counter, lanes by halves. A scan: packs by
+// doubling. Whatever path an array's layout takes, it is one of these steps on the same numbers in the same order.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -325,6 +325,41 @@ FW_INLINE typename Terms<F>::Acc fold_across(typename Terms<F>::Acc* rows) {
     }
     return fold_across<F, G / 2>(rows);
   }
+}
+
+// ---- a scan: eight elements by doubling
+
+constexpr int pack_size = 8;
+
+template <class G, int N> using AccOf = typename G::template Acc<N>;
+
+template <class G, int H, int N>
+FW_INLINE AccOf<G, N> doubled(const AccOf<G, N>& a) {
+  const auto left = [](const auto& p, const auto& absent) { return carried_up<H>(p, absent); };
+  return G::merge(remade<AccOf<G, N>>(left, a, absence<G, N>()), a);
+}
+
+// Element i of eight becomes the fold of elements 0..i.
+template <class G>
+FW_INLINE AccOf<G, 8> prefix_of_pack(const AccOf<G, 8>& a) {
+  return doubled<G, 4, 8>(doubled<G, 2, 8>(doubled<G, 1, 8>(a)));
+}
+
+// The same for eight rows of N columns.
+template <class G, int N>
+FW_INLINE void prefix_of_rows(AccOf<G, N>* rows) {
+#pragma GCC unroll 3
+  for (int half = 1; half < pack_size; half *= 2) {
+#pragma GCC unroll 8
+    for (int i = 0; i < pack_size; ++i) {
+      if (i & half) rows[i] = G::merge(rows[i / (2 * half) * 2 * half + half - 1], rows[i]);
+    }
+  }
+}
+
+template <class G, int N>
+FW_INLINE AccOf<G, N> last_everywhere(const AccOf<G, N>& a) {
+  return remade<AccOf<G, N>>([](const auto& p) { return splat<std::decay_t<decltype(p[0])>, N>(p[N - 1]); }, a);
 }
 
 // Runs a piece of work in plain arithmetic and, where that left the normal range, again in careful arithmetic.

@@ -1,0 +1,78 @@
+"""The native core: arithmetic and loops. Only engine.py calls it; see there for what the arguments mean."""
+
+from collections.abc import Callable
+from typing import Any
+
+from numpy.typing import NDArray
+
+VERSION: str
+
+_Finish = tuple[float, int, int, int]
+"""The initial value as float and as 64-bit pattern, and the limits that integers are judged by."""
+
+def reduce(
+    entrance: int,
+    x: Any,
+    axis: Any,
+    dtype: Any,
+    out: Any,
+    keepdims: Any,
+    initial: Any,
+    where: Any,
+    overflow: Any,
+    /,
+) -> Any: ...
+def scan(
+    entrance: int,
+    x: Any,
+    axis: Any,
+    dtype: Any,
+    out: Any,
+    exclusive: Any,
+    reverse: Any,
+    include_initial: Any,
+    overflow: Any,
+    /,
+) -> Any: ...
+def run_reduce(
+    fold: int,
+    column: int,
+    source: int,
+    result: int,
+    x: NDArray[Any],
+    mask: NDArray[Any] | None,
+    folded: int,
+    out: NDArray[Any],
+    finish: _Finish,
+    /,
+) -> bool: ...
+def run_scan(
+    fold: int,
+    column: int,
+    source: int,
+    result: int,
+    x: NDArray[Any],
+    axis: int,
+    out: NDArray[Any],
+    reverse: bool,
+    shifted: bool,
+    finish: _Finish,
+    /,
+) -> bool: ...
+def configure(
+    numbers: tuple[int, ...],
+    entrances: tuple[tuple[int, float, tuple[tuple[int, int], ...]], ...],
+    general_reduce: Callable[..., Any],
+    general_scan: Callable[..., Any],
+    wrap: str,
+    /,
+) -> None: ...
+def available_isas() -> list[str]: ...
+def use_isa(name: str, /) -> None: ...
+def isa() -> str: ...
+def fold_names() -> tuple[str, ...]: ...
+def set_threads(count: int, /) -> None: ...
+def threads() -> int: ...
+def cpus() -> int: ...
+def probe_read(array: NDArray[Any], /) -> int: ...
+def probe_copy(to: NDArray[Any], source: NDArray[Any], /) -> None: ...

@@ -1,0 +1,48 @@
+// The ISAs this library was built for, the most capable last.
+#pragma once
+#include "types.h"
+
+namespace foldwise {
+
+#if defined(FOLDWISE_HAS_SSE2)
+#define FOLDWISE_ISA sse2
+#include "isa_rows.h"
+#endif
+#if defined(FOLDWISE_HAS_AVX2)
+#define FOLDWISE_ISA avx2
+#include "isa_rows.h"
+#endif
+#if defined(FOLDWISE_HAS_AVX512)
+#define FOLDWISE_ISA avx512
+#include "isa_rows.h"
+#endif
+#if defined(FOLDWISE_HAS_NEON)
+#define FOLDWISE_ISA neon
+#include "isa_rows.h"
+#endif
+
+struct Isa {
+  const char* name;
+  bool (*supported)();
+  void (*fill)(KernelTable&);
+};
+
+inline const Isa isas[] = {
+#if defined(FOLDWISE_HAS_SSE2)
+    {"sse2", [] { return true; }, fill_sse2_all},
+#endif
+#if defined(FOLDWISE_HAS_AVX2)
+    {"avx2", [] { return bool(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                              __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2")); }, fill_avx2_all},
+#endif
+#if defined(FOLDWISE_HAS_AVX512)
+    {"avx512", [] { return bool(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                                __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                                __builtin_cpu_supports("f16c")); }, fill_avx512_all},
+#endif
+#if defined(FOLDWISE_HAS_NEON)
+    {"neon", [] { return true; }, fill_neon_all},
+#endif
+};
+
+}  // namespace foldwise
