@@ -322,6 +322,7 @@ def options_of(fold: Fold, dtype: str) -> Iterator[tuple[tuple[str, Any], ...]]:
         yield (("dtype", out),)
         if out in INTEGERS:
             yield (("dtype", out), ("overflow", "saturate"))
+            yield (("dtype", out), ("overflow", "raise"))
     if fold.scan:
         yield (("exclusive", True),)
         yield (("reverse", True),)
@@ -338,12 +339,15 @@ def options_of(fold: Fold, dtype: str) -> Iterator[tuple[tuple[str, Any], ...]]:
 # ---- references
 
 
-def expected(case: Case) -> Array:
-    """The one right answer, bit for bit."""
+def expected(case: Case) -> Array | None:
+    """The one right answer, bit for bit; None where the call must be refused."""
     options = {name: value for name, value in case.arguments.items() if name not in ("axis", "dtype")}
     keepdims, overflow = options.pop("keepdims", False), options.pop("overflow", "wrap")
     if not trees.is_float(case.out):
-        result = integers(case, overflow, **options)
+        result = integers(case, overflow != "wrap", **options)
+        if overflow == "raise" and not exact.fits(result, case.out):
+            return None
+        result = exact.clamped(result, case.out) if overflow == "saturate" else result.astype(case.out)
     elif case.fold.scan:
         result = trees.scanned(case.fold.tree, case.x, case.axis, case.out, **options)
     elif case.axis or options:
@@ -353,22 +357,22 @@ def expected(case: Case) -> Array:
     return np.expand_dims(result, case.axis) if keepdims else result
 
 
-def integers(case: Case, overflow: str, initial: int = 0, where: Any = True, **options: bool) -> Array:
+def integers(case: Case, judged: bool, initial: int = 0, where: Any = True, **options: bool) -> Array:
     """Python's integers where the exact value is judged, NumPy's 64 bits where it wraps."""
     fold, identity = case.fold, int(case.fold.tree.identity)
-    wide = object if overflow == "saturate" else dtype_of(result_dtype(case.dtype))
+    wide = object if judged else dtype_of(result_dtype(case.dtype))
     if fold.scan:
-        y = trees.arranged(
+        return trees.arranged(
             lambda line: fold.ufunc.accumulate(line, 0, wide), identity, case.x, case.axis, **options
         )
-    else:
-        x = np.where(where, case.x.astype(wide), identity).astype(wide)
-        y = np.asarray(fold.ufunc.reduce(x, case.axis, wide, initial=initial or identity))
-    return exact.clamped(y, case.out) if overflow == "saturate" else y.astype(case.out)
+    x = np.where(where, case.x.astype(wide), identity).astype(wide)
+    return np.asarray(fold.ufunc.reduce(x, case.axis, wide, initial=initial or identity))
 
 
 def digest(result: Any) -> int:
-    """A result's bits, dtype and shape in one number."""
+    """A result's bits, dtype and shape in one number; -1 for a refusal."""
+    if result is None:
+        return -1
     return zlib.crc32(
         f"{result.dtype} {result.shape}".encode(), zlib.crc32(np.ascontiguousarray(result).tobytes())
     )

@@ -164,6 +164,7 @@ def test_refused(name: str, case: Bad) -> None:
     assert message.startswith(f"{name}: ")
     missing = [words for words in case.says.split("|") if words not in message]
     assert not missing, f"{message!r} does not say {missing}"
+    assert "..-1)" not in message.replace("-1..-1)", "")  # a range that has nothing in it
     assert len(message) < 300
     assert "\n" not in message
 

@@ -101,18 +101,5 @@ def test_no_public_object_has_two_names() -> None:
     assert len(objects) == len(set(objects))
 
 
-@in_the_repository
-def test_the_stub_of_the_native_core_names_what_is_there() -> None:
-    native = importlib.import_module("foldwise._native")
-    tree = ast.parse((SOURCE / "_native.pyi").read_text(encoding="utf-8"))
-    promised = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    promised |= {
-        node.target.id
-        for node in tree.body
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
-    }
-    assert promised == {name for name in dir(native) if not name.startswith("__")}
-
-
 def test_types_travel_with_the_package() -> None:
     assert (PACKAGE / "py.typed").is_file()

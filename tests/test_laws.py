@@ -29,6 +29,16 @@ EVERY_PAIR = pytest.mark.parametrize(("reduction", "scan"), [("sum", "cumsum"), 
 SHAPES = arrays.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=40).filter(
     lambda shape: math.prod(shape) < 5000
 )
+WRITABLE = (
+    "C",
+    "Fortran",
+    "rolled axes",
+    "every second",
+    "backwards",
+    "unaligned",
+    "byte-swapped",
+    "awkward",
+)
 INTEGERS = st.sampled_from(("bool", *cases.INTEGERS))
 ANY = st.sampled_from(cases.DTYPES)
 
@@ -233,10 +243,11 @@ def test_a_scan_in_place(fold: Fold, x: Array, data: st.DataObject) -> None:
         st.sampled_from([{}, {"exclusive": True}, {"reverse": True}, {"exclusive": True, "reverse": True}])
     )
     dtype = cases.dtype_of(cases.result_dtype(cases.BY_DTYPE[x.dtype.newbyteorder("=")]))
-    work = x.astype(dtype)
+    layout = data.draw(st.sampled_from(WRITABLE))
+    work = cases.LAYOUTS[layout](x.astype(dtype, order="C"))
     wanted = function(fold)(work.copy(), axis=axis, **options)
     assert function(fold)(work, axis=axis, out=work, **options) is work
-    assert same(work, wanted)
+    assert same(work.astype(dtype), wanted)
 
 
 # ---- where, initial, out
@@ -290,9 +301,7 @@ def test_out_receives_the_same_bits(x: Array, data: st.DataObject) -> None:
     fold = data.draw(st.sampled_from(cases.FOLDS))
     axis = an_axis(data, x)
     wanted = function(fold)(x, axis=axis)
-    layout = data.draw(
-        st.sampled_from(["C", "Fortran", "rolled axes", "every second", "backwards", "unaligned", "awkward"])
-    )
+    layout = data.draw(st.sampled_from(WRITABLE))
     out = cases.LAYOUTS[layout](np.full(wanted.shape, 77).astype(np.asarray(wanted).dtype))
     assert function(fold)(x, axis=axis, out=out) is out
     assert same(out.astype(out.dtype.newbyteorder("=")), wanted)

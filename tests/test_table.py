@@ -22,7 +22,10 @@ EVERY_COLUMN = [
 
 
 def compute(case: Case) -> Any:
-    return getattr(fw, case.fold.name)(case.x, **case.arguments)
+    try:
+        return getattr(fw, case.fold.name)(case.x, **case.arguments)
+    except fw.OverflowedError:
+        return None
 
 
 @functools.cache

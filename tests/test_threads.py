@@ -86,6 +86,27 @@ def test_thread_counts_of_outputs_and_options() -> None:
         assert [result.tobytes() for result in everything()] == wanted
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64"])
+def test_scans_in_place_by_several_threads(dtype: str) -> None:
+    for shape, axis in (
+        ((1_000_003,), 0),
+        ((1001, 803), 0),
+        ((1001, 803), 1),
+        ((250_009, 3), 0),
+        ((3, 250_009), 1),
+    ):
+        for fold in cases.SCANS:
+            x = large_arrays.data(dtype, cases.domains_of(fold, dtype)[0], shape)
+            for options in ({}, {"reverse": True}, {"exclusive": True}, {"exclusive": True, "reverse": True}):
+                scan = getattr(fw, fold.name)
+                fw.set_num_threads(1)
+                wanted = scan(x, axis=axis, **options)
+                fw.set_num_threads(3)
+                work = x.copy()
+                scan(work, axis=axis, out=work, **options)
+                assert work.tobytes() == wanted.tobytes(), (fold.name, shape, axis, options)
+
+
 def test_an_overflow_in_any_thread_is_raised() -> None:
     fw.set_num_threads(3)
     x = np.ones((700, 3000), np.int64)

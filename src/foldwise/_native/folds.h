@@ -60,7 +60,7 @@ struct PairCarry {
   static constexpr bool plain() { return true; }
   template <class Fold>
   FW_INLINE Pack<A, N> emit(const typename Fold::template Acc<N>& local, Judge&) const {
-    return canonical(high + (low + local.total));
+    return high + (low + local.total);
   }
   template <class Acc>
   FW_INLINE void advance(const Acc& last) {
@@ -86,7 +86,7 @@ struct MergeCarry {
   FW_INLINE Pack<A, N> emit(const typename Fold::template Acc<N>& local, Judge& judge) const {
     const auto whole = Fold::merge(before, local);
     if constexpr (is_judged<Fold>) return Fold::judged(whole, judge);
-    else return canonical(Fold::result(whole));
+    else return Fold::result(whole);
   }
   FW_INLINE void advance(const typename Fold::template Acc<N>& last) { before = Fold::merge(before, last); }
 };
@@ -194,11 +194,11 @@ struct CarefulProd {
     template <class Fold>
     FW_INLINE Pack<A, N> emit(const typename Fold::template Acc<N>& local, Judge&) const {
       if constexpr (std::is_same_v<Fold, CarefulProd>) {
-        return canonical(result(merge(before, local)));
+        return result(merge(before, local));
       } else {
         A powers[N];
         for (int i = 0; i < N; ++i) powers[i] = std::bit_cast<A>(Bits(before.exponent[i] + bias) << fraction_bits);
-        return canonical(before.fraction * local.product * load<A, N>(powers));
+        return before.fraction * local.product * load<A, N>(powers);
       }
     }
     FW_INLINE void advance(const Acc<N>& last) { before = merge(before, last); }

@@ -93,6 +93,7 @@ struct Scan {
       so_far = G::merge(so_far, last_everywhere<G, 8>(prefix));
     };
     int64_t i = 0;
+#pragma GCC unroll 2
     for (; i + pack_size <= n; i += pack_size) step(load<A, 8>(in + i), i);
     if (i < n) step(load_some<A, 8>(in + i, static_cast<int>(n - i), F::absent()), i);
     return so_far;
@@ -103,13 +104,16 @@ struct Scan {
   FW_INLINE void scan_segment(const S* in, int64_t n, Carry& carry, T* to) {
     const auto scanned = [&]<class G>(G) FW_INLINED {
       Judge judge{plan.finish};
+      A newest{};
       const auto last = scan_packs<G>(in, n, [&](int64_t i, const AccOf<G, 8>& local) FW_INLINED {
         const Pack<A, 8> y = carry.template emit<G>(local, judge);
+        newest = y[pack_size - 1];
         if (i + pack_size <= n) return store(to + i, y);
         T some[pack_size];
         store(some, y);
         std::copy_n(some, n - i, to + i);
       });
+      canonical_from_here(to, n, newest);
       settle(to);
       note(judge);
       return last;
@@ -150,10 +154,17 @@ struct Scan {
     return gathered;
   }
 
+  // What lies a little further on will be read soon.
+  static FW_INLINE void fetch_ahead(const void* p, int64_t bytes) {
+    const char* ahead = static_cast<const char*>(p) + prefetch_distance;
+    for (int64_t line = 0; line < bytes; line += 64) __builtin_prefetch(ahead + line, 0, 3);
+  }
+
   void scan_segment_at(const Place& at, int64_t segment, Carry& carry) {
     S gathered[segment_size];
     const S* in = segment_in(at, segment, gathered);
     const int64_t n = segment_length(segment);
+    if (streaming && direct_in) fetch_ahead(in, n * sizeof(S));
     char* out = at.out + (segment * segment_size + plan.shifted) * plan.along.out;
     if (direct_out && !streaming) return scan_segment(in, n, carry, reinterpret_cast<Out*>(out));
     if (direct_out || reversed_out) {
@@ -179,13 +190,16 @@ struct Scan {
     Judge judge{plan.finish};
     for (int64_t line = 0; line < lines; ++line) {
       Out* to = reinterpret_cast<Out*>(out + line * out_stride);
+      A newest{};
       scan_packs<G>(reinterpret_cast<const S*>(x + line * stride), count, [&](int64_t i, const AccOf<G, 8>& local) FW_INLINED {
         const Pack<A, 8> y = alone<G, 8>(local, judge);
+        newest = y[pack_size - 1];
         if (i + pack_size <= count) return store(to + i, y);
         Out some[pack_size];
         store(some, y);
         for (int64_t j = i; j < count; ++j) to[j] = some[j - i];
       });
+      canonical_from_here(to, count, newest);
     }
     settle(out);
     return judge.fits;
@@ -206,7 +220,7 @@ struct Scan {
       acc[1] = G::merge(acc[0], acc[1]);
       if (count > 3) acc[3] = G::merge(acc[1], G::merge(acc[2], acc[3]));
       if (count > 2) acc[2] = G::merge(acc[1], acc[2]);
-      for (int64_t r = 0; r < count; ++r) store(scanned + r * segment_size + i, alone<G, W>(acc[r], judge));
+      for (int64_t r = 0; r < count; ++r) store(scanned + r * segment_size + i, canonical(alone<G, W>(acc[r], judge)));
     }
     interleave(out, scanned, segment_size, count, lines);
     settle(out);
@@ -217,7 +231,7 @@ struct Scan {
   template <class G, int N>
   static FW_INLINE Pack<A, N> alone(const AccOf<G, N>& local, Judge& judge) {
     if constexpr (is_judged<G>) return G::judged(local, judge);
-    else return canonical(G::result(local));
+    else return G::result(local);
   }
 
   void scan_short_lines() {
@@ -236,6 +250,7 @@ struct Scan {
           out += plan.along.out;
         }
         const bool past_caches = streaming && adjoining;
+        if (past_caches) fetch_ahead(at.x, lines * kept.x);
         char* to = past_caches ? reinterpret_cast<char*>(results) : out;
         const bool fit = guarded<F>([&]<class G>(G) FW_INLINED {
           if (narrow) return scan_narrow_lines_in<G>(at.x, lines, to);
@@ -353,7 +368,7 @@ struct Scan {
 
   // ---- columns: strips of the innermost kept axis, eight rows at a time
 
-  static constexpr int64_t strip_columns = 256;
+  static constexpr int64_t strip_columns = 512;
 
   void scan_columns() {
     const Axis& kept = plan.kept[plan.kept_rank - 1];
@@ -407,20 +422,28 @@ struct Scan {
           if (r >= rows) std::fill_n(gathered[r], vectors * W, reader.absent);
           direct[r] = streaming || r >= rows ? results[r] : reinterpret_cast<Out*>(out + r * plan.along.out);
         }
-        for (int64_t v = 0; v < vectors; ++v) {
-          AccOf<F, W> acc[pack_size];
+        const auto scan_rows = [&](auto ahead) FW_INLINED {
+          for (int64_t v = 0; v < vectors; ++v) {
+            AccOf<F, W> acc[pack_size];
 #pragma GCC unroll 8
-          for (int r = 0; r < pack_size; ++r) acc[r] = F::start(load<A, W>(in[r] + v * W));
-          prefix_of_rows<F, W>(acc);
+            for (int r = 0; r < pack_size; ++r) {
+              const S* here = in[r] + v * W;
+              if (ahead) __builtin_prefetch(reinterpret_cast<const char*>(here) + pack_size * plan.along.x, 0, 3);
+              acc[r] = F::start(load<A, W>(here));
+            }
+            prefix_of_rows<F, W>(acc);
 #pragma GCC unroll 8
-          for (int r = 0; r < pack_size; ++r) {
-            acc[r] = F::merge(so_far[v], acc[r]);
-            const Pack<A, W> y = carries[v].template emit<F>(acc[r], judge);
-            if (rows_out) store(direct[r] + v * W, y);
-            else store(&wide[r][v * W], y);
+            for (int r = 0; r < pack_size; ++r) {
+              acc[r] = F::merge(so_far[v], acc[r]);
+              const Pack<A, W> y = canonical(carries[v].template emit<F>(acc[r], judge));
+              if (rows_out) store(direct[r] + v * W, y);
+              else store(&wide[r][v * W], y);
+            }
+            so_far[v] = acc[pack_size - 1];
           }
-          so_far[v] = acc[pack_size - 1];
-        }
+        };
+        if (streaming) scan_rows(std::true_type{});
+        else scan_rows(std::false_type{});
         for (int64_t r = 0; r < rows; ++r) {
           if (!rows_out) scatter(out + r * plan.along.out, kept.out, wide[r], columns);
           else if (streaming) stream(out + r * plan.along.out, reinterpret_cast<const char*>(results[r]), columns * sizeof(Out));

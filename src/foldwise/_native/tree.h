@@ -362,6 +362,21 @@ FW_INLINE AccOf<G, N> last_everywhere(const AccOf<G, N>& a) {
   return remade<AccOf<G, N>>([](const auto& p) { return splat<std::decay_t<decltype(p[0])>, N>(p[N - 1]); }, a);
 }
 
+// A NaN stays in every prefix after it, so a stretch of results has one only if its last does; then all are looked at.
+template <class A, class Out>
+void canonical_from_here(Out* results, int64_t count, A last) {
+  if constexpr (std::is_floating_point_v<A>) {
+    if (last == last) [[likely]] return;
+    for (int64_t i = 0; i < count; ++i) {
+      Out value;
+      std::memcpy(&value, results + i, sizeof value);
+      if (!is_nan(value)) continue;
+      value = canonical_nan<Out>();
+      std::memcpy(results + i, &value, sizeof value);
+    }
+  }
+}
+
 // Runs a piece of work in plain arithmetic and, where that left the normal range, again in careful arithmetic.
 // `work` takes the fold to use; its results must be in memory when it returns.
 template <class F, class Work>

@@ -323,6 +323,19 @@ FW_INLINE Pack<A, N> canonical(const Pack<A, N>& a) {
   }
 }
 
+template <class T>
+FW_INLINE T canonical_nan() {
+  if constexpr (std::is_same_v<T, half>) return {0x7e00};
+  else if constexpr (std::is_same_v<T, bfloat>) return {0x7fc0};
+  else return std::numeric_limits<T>::quiet_NaN();
+}
+template <class T>
+FW_INLINE bool is_nan(T value) {
+  if constexpr (std::is_same_v<T, half>) return (value.bits & 0x7fff) > 0x7c00;
+  else if constexpr (std::is_same_v<T, bfloat>) return (value.bits & 0x7fff) > 0x7f80;
+  else return value != value;
+}
+
 // ---- the floating-point unit's own notes
 
 // Whether any operation since the last clear overflowed, or lost digits below the normal range.
