@@ -18,8 +18,9 @@ struct Scan {
   using A = typename F::Value;
   using C = typename F::Careful;
   using Out = std::conditional_t<std::is_integral_v<A>, A, S>;  // what a kernel writes by itself
-  using Carry = CarryOf<F, pack_size>;
   static constexpr int W = native<A>;
+  static constexpr int P = W > pack_size ? W : pack_size;  // as many packs at a time as a vector holds
+  using Carry = CarryOf<F, P>;
 
   const ScanPlan& plan;
   const Reader<S> reader;
@@ -85,17 +86,15 @@ struct Scan {
 
   // Packs of one segment, each placed on the carry and handed to write(index, pack). Returns what the segment holds.
   template <class G, class Write>
-  static FW_INLINE AccOf<G, 8> scan_packs(const S* in, int64_t n, Write&& write) {
-    AccOf<G, 8> so_far = absence<G, 8>();
-    const auto step = [&](const Pack<A, 8>& x, int64_t i) FW_INLINED {
-      const AccOf<G, 8> prefix = prefix_of_pack<G>(G::start(x));
-      write(i, G::merge(so_far, prefix));
-      so_far = G::merge(so_far, last_everywhere<G, 8>(prefix));
+  static FW_INLINE AccOf<G, P> scan_packs(const S* in, int64_t n, Write&& write) {
+    AccOf<G, P> so_far = absence<G, P>();
+    const auto step = [&](const Pack<A, P>& x, int64_t i) FW_INLINED {
+      write(i, placed<G, P>(prefix_of_packs<G, P>(G::start(x)), so_far));
     };
     int64_t i = 0;
 #pragma GCC unroll 2
-    for (; i + pack_size <= n; i += pack_size) step(load<A, 8>(in + i), i);
-    if (i < n) step(load_some<A, 8>(in + i, static_cast<int>(n - i), F::absent()), i);
+    for (; i + P <= n; i += P) step(load<A, P>(in + i), i);
+    if (i < n) step(load_some<A, P>(in + i, static_cast<int>(n - i), F::absent()), i);
     return so_far;
   }
 
@@ -105,11 +104,11 @@ struct Scan {
     const auto scanned = [&]<class G>(G) FW_INLINED {
       Judge judge{plan.finish};
       A newest{};
-      const auto last = scan_packs<G>(in, n, [&](int64_t i, const AccOf<G, 8>& local) FW_INLINED {
-        const Pack<A, 8> y = carry.template emit<G>(local, judge);
-        newest = y[pack_size - 1];
-        if (i + pack_size <= n) return store(to + i, y);
-        T some[pack_size];
+      const auto last = scan_packs<G>(in, n, [&](int64_t i, const AccOf<G, P>& local) FW_INLINED {
+        const Pack<A, P> y = carry.template emit<G>(local, judge);
+        newest = y[P - 1];
+        if (i + P <= n) return store(to + i, y);
+        T some[P];
         store(some, y);
         std::copy_n(some, n - i, to + i);
       });
@@ -128,7 +127,7 @@ struct Scan {
     carry.advance(scanned(C{}));
   }
 
-  AccOf<C, 8> segment_total(const S* in, int64_t n) const {
+  AccOf<C, P> segment_total(const S* in, int64_t n) const {
     const auto ignore = [](int64_t, const auto&) {};
     if constexpr (F::guarded) {
       clear_range_flags();
@@ -191,11 +190,11 @@ struct Scan {
     for (int64_t line = 0; line < lines; ++line) {
       Out* to = reinterpret_cast<Out*>(out + line * out_stride);
       A newest{};
-      scan_packs<G>(reinterpret_cast<const S*>(x + line * stride), count, [&](int64_t i, const AccOf<G, 8>& local) FW_INLINED {
-        const Pack<A, 8> y = alone<G, 8>(local, judge);
-        newest = y[pack_size - 1];
-        if (i + pack_size <= count) return store(to + i, y);
-        Out some[pack_size];
+      scan_packs<G>(reinterpret_cast<const S*>(x + line * stride), count, [&](int64_t i, const AccOf<G, P>& local) FW_INLINED {
+        const Pack<A, P> y = alone<G, P>(local, judge);
+        newest = y[P - 1];
+        if (i + P <= count) return store(to + i, y);
+        Out some[P];
         store(some, y);
         for (int64_t j = i; j < count; ++j) to[j] = some[j - i];
       });
@@ -215,7 +214,7 @@ struct Scan {
     const int64_t whole = (lines + W - 1) / W * W;
     for (int64_t r = 0; r < count; ++r) std::fill(rows + r * segment_size + lines, rows + r * segment_size + whole, reader.absent);
     for (int64_t i = 0; i < lines; i += W) {
-      AccOf<G, W> acc[pack_size];
+      AccOf<G, W> acc[most_interleaved_words];
       for (int64_t r = 0; r < count; ++r) acc[r] = G::start(load<A, W>(rows + r * segment_size + i));
       acc[1] = G::merge(acc[0], acc[1]);
       if (count > 3) acc[3] = G::merge(acc[1], G::merge(acc[2], acc[3]));
@@ -298,7 +297,7 @@ struct Scan {
     stream(out, reinterpret_cast<const char*>(joined), n * lines * sizeof(Out));
   }
 
-  void totals_together(const Place& at, int64_t lines, int64_t segment, AccOf<C, 8>* totals) const {
+  void totals_together(const Place& at, int64_t lines, int64_t segment, AccOf<C, P>* totals) const {
     S rows[most_interleaved_words * segment_size];
     const bool apart = interleaved(lines);
     if (apart) deinterleave(rows, segment_size, at.x + segment * segment_size * plan.along.x, lines, segment_length(segment));
@@ -350,7 +349,7 @@ struct Scan {
     std::atomic<int64_t> turn{0};
     parallel(stretches, [&](int64_t task) {
       const int64_t first = task * stretch, last = std::min(segments, first + stretch);
-      Tiles<AccOf<C, 8>> totals((last - first) * lines);
+      Tiles<AccOf<C, P>> totals((last - first) * lines);
       for (int64_t s = first; s < last; ++s) totals_together(at, lines, s, totals.data + (s - first) * lines);
       for (int spins = 0; turn.load(std::memory_order_acquire) != task; ++spins) {
         if (spins > 1000) sched_yield();

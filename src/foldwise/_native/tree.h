@@ -339,10 +339,10 @@ FW_INLINE AccOf<G, N> doubled(const AccOf<G, N>& a) {
   return G::merge(remade<AccOf<G, N>>(left, a, absence<G, N>()), a);
 }
 
-// Element i of eight becomes the fold of elements 0..i.
-template <class G>
-FW_INLINE AccOf<G, 8> prefix_of_pack(const AccOf<G, 8>& a) {
-  return doubled<G, 4, 8>(doubled<G, 2, 8>(doubled<G, 1, 8>(a)));
+// Element i of every eight becomes the fold of those before it and itself.
+template <class G, int N>
+FW_INLINE AccOf<G, N> prefix_of_packs(const AccOf<G, N>& a) {
+  return doubled<G, 4, N>(doubled<G, 2, N>(doubled<G, 1, N>(a)));
 }
 
 // The same for eight rows of N columns.
@@ -357,9 +357,26 @@ FW_INLINE void prefix_of_rows(AccOf<G, N>* rows) {
   }
 }
 
+template <class G, int i, int N>
+FW_INLINE AccOf<G, N> everywhere(const AccOf<G, N>& a) {
+  return remade<AccOf<G, N>>([](const auto& p) { return splat<std::decay_t<decltype(p[0])>, N>(p[i]); }, a);
+}
+
+// Packs one after the other, placed on what their segment holds so far, which then holds them too.
 template <class G, int N>
-FW_INLINE AccOf<G, N> last_everywhere(const AccOf<G, N>& a) {
-  return remade<AccOf<G, N>>([](const auto& p) { return splat<std::decay_t<decltype(p[0])>, N>(p[N - 1]); }, a);
+FW_INLINE AccOf<G, N> placed(const AccOf<G, N>& prefixes, AccOf<G, N>& so_far) {
+  if constexpr (N == pack_size) {
+    const AccOf<G, N> local = G::merge(so_far, prefixes);
+    so_far = G::merge(so_far, everywhere<G, N - 1, N>(prefixes));
+    return local;
+  } else {
+    static_assert(N == 2 * pack_size);
+    const AccOf<G, N> between = G::merge(so_far, everywhere<G, pack_size - 1, N>(prefixes));
+    const auto joined = [](const auto& p, const auto& q) { return halves_of(p, q); };
+    const AccOf<G, N> local = G::merge(remade<AccOf<G, N>>(joined, so_far, between), prefixes);
+    so_far = G::merge(between, everywhere<G, N - 1, N>(prefixes));
+    return local;
+  }
 }
 
 // A NaN stays in every prefix after it, so a stretch of results has one only if its last does; then all are looked at.

@@ -134,6 +134,18 @@ FW_INLINE Pack<T, N> halves(const Pack<T, N>& a, const Pack<T, N>& b) {
   return r;
 }
 
+// The lower half of a, the upper half of b, each in its place.
+template <class T, int N>
+FW_INLINE Pack<T, N> halves_of(const Pack<T, N>& a, const Pack<T, N>& b) {
+  Pack<T, N> r;
+  if constexpr (Pack<T, N>::chunks == 1) {
+    r.v[0] = pick<N>(a.v[0], b.v[0], [](int i) { return i < N / 2 ? i : N + i; });
+  } else {
+    for (int c = 0; c < Pack<T, N>::chunks; ++c) r.v[c] = c < Pack<T, N>::chunks / 2 ? a.v[c] : b.v[c];
+  }
+  return r;
+}
+
 // Inside every group of 2H elements: the last of the lower half, seen by the upper half; `absent` elsewhere.
 template <int H, class T, int N>
 FW_INLINE Pack<T, N> carried_up(const Pack<T, N>& a, const Pack<T, N>& absent) {
