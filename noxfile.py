@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -115,22 +113,10 @@ def install_sanitized(session: nox.Session, sanitizers: str) -> None:
     if not sys.platform.startswith("linux"):
         session.skip("the sanitizer sessions preload their runtime, which needs Linux")
     folder = BUILD / f"sanitize-{sanitizers.replace(',', '-')}"
-    # One instruction set, unless FOLDWISE_ISAS names more ("sse2;avx2;avx512"): the drivers are the same.
-    isas = os.environ.get("FOLDWISE_ISAS") or widest_isa()
     session.install(
         "-C", f"cmake.define.FOLDWISE_SANITIZE={sanitizers}", "-C", "install.strip=false",
-        "-C", f"cmake.define.FOLDWISE_ISAS={isas}",
         "-C", f"build-dir={folder}", ".[test]", env={"CXX": "g++"},
     )  # fmt: skip
-
-
-def widest_isa() -> str:
-    """The most capable instruction set of this machine."""
-    machine = platform.machine()
-    if machine in ("aarch64", "arm64"):
-        return "neon"
-    flags = Path("/proc/cpuinfo").read_text().split()
-    return "avx512" if "avx512bw" in flags else "avx2" if "avx2" in flags else "sse2"
 
 
 def runtime(library: str) -> str:

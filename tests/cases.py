@@ -137,6 +137,10 @@ class Fold:
     roundings: Callable[[int, np.dtype[Any]], int]  # how many one element meets at most
     domains: Domains
 
+    def of(self, module: Any) -> Callable[..., Any]:
+        """This fold's function in a module: foldwise, or numpy."""
+        return getattr(module, self.name)  # type: ignore[no-any-return]
+
 
 def each_product_rounds(count: int, accumulator: np.dtype[Any]) -> int:
     return count + 1  # the last one where the product leaves the normal range
@@ -151,6 +155,7 @@ FOLDS = (
 BY_NAME = {fold.name: fold for fold in FOLDS}
 REDUCTIONS = tuple(fold for fold in FOLDS if not fold.scan)
 SCANS = tuple(fold for fold in FOLDS if fold.scan)
+PAIRS = tuple((fold, scan) for fold in REDUCTIONS for scan in SCANS if scan.tree is fold.tree)
 
 # ---- shapes: around packs (8), lanes (32, 64), segments (1024) and blocks (1024, 2048)
 

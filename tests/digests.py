@@ -21,7 +21,7 @@ def main(path: str) -> None:
 
 def digest(case: cases.Case) -> int:
     try:
-        return cases.digest(getattr(foldwise, case.fold.name)(case.x, **case.arguments))
+        return cases.digest(case.fold.of(foldwise)(case.x, **case.arguments))
     except foldwise.OverflowedError:
         return cases.digest(None)
 

@@ -1,4 +1,4 @@
-"""Exact values, with which every result is compared.
+"""Exact values, and how results compare with them.
 
 Integers are Python's. A finite float is an integer times a power of two; so are sums and products of such.
 Arrays of them are a pair: integers (as objects) and exponents (int64).
@@ -37,6 +37,13 @@ def products(values: Array, method: str) -> Exact:
     integers, exponents = exactly(values)
     total = getattr(np.multiply, method)(integers, axis=0)
     return np.asarray(total, object), np.asarray(getattr(np.add, method)(exponents, axis=0))
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    """Down to the sign of a zero and the payload of a NaN."""
+    a, b = np.asarray(a), np.asarray(b)
+    assert (a.dtype, a.shape) == (b.dtype, b.shape)
+    return bool(a.tobytes() == b.tobytes())
 
 
 # ---- integers

@@ -15,6 +15,8 @@ import foldwise as fw
 
 SQUARE = np.arange(6.0, dtype=np.float32).reshape(2, 3)
 WHOLE = np.arange(6, dtype=np.int32).reshape(2, 3)
+UNSIGNED = WHOLE.astype(np.uint32)
+MASK = np.ones((5, 2, 3), bool)
 NAMES = [fold.name for fold in cases.FOLDS]
 REDUCTIONS = [fold.name for fold in cases.REDUCTIONS]
 SCANS = [fold.name for fold in cases.SCANS]
@@ -86,23 +88,8 @@ bad(NAMES, fw.ArgumentError, "out is a scalar", "out|float32|array", SQUARE, out
 bad(NAMES, fw.OptionError, "overflow unknown", 'overflow|clip|"saturate"', WHOLE, overflow="clip")
 bad(NAMES, fw.OptionError, "overflow None", 'overflow|None|"wrap"', WHOLE, overflow=None)
 bad(NAMES, fw.OptionError, "overflow list", 'overflow|"wrap"', WHOLE, overflow=["wrap"])
-bad(
-    NAMES,
-    fw.OptionError,
-    "saturated float",
-    "overflow|saturate|float32|integers",
-    SQUARE,
-    overflow="saturate",
-)
-bad(
-    NAMES,
-    fw.OptionError,
-    "raising float",
-    "overflow|raise|integers",
-    WHOLE,
-    dtype="float64",
-    overflow="raise",
-)
+bad(NAMES, fw.OptionError, "float", "overflow|saturate|float32|integers", SQUARE, overflow="saturate")
+bad(NAMES, fw.OptionError, "raising", "overflow|raise|integers", WHOLE, dtype="float64", overflow="raise")
 bad(REDUCTIONS, fw.ArgumentError, "keepdims 1", "keepdims|1|int|True", SQUARE, keepdims=1)
 bad(REDUCTIONS, fw.ArgumentError, "keepdims None", "keepdims|None|True", SQUARE, keepdims=None)
 bad(SCANS, fw.ArgumentError, "exclusive 1", "exclusive|1|int|True", SQUARE, exclusive=1)
@@ -116,24 +103,11 @@ bad(REDUCTIONS, fw.ArgumentError, "initial list", "initial|list|number", SQUARE,
 bad(REDUCTIONS, fw.ArgumentError, "initial array", "initial|ndarray|number", SQUARE, initial=np.ones(3))
 bad(REDUCTIONS, fw.ArgumentError, "initial fraction", "initial|1.5|float|int", WHOLE, initial=1.5)
 bad(REDUCTIONS, fw.OptionError, "initial too large", f"initial|{2**63}|int64|accepted", WHOLE, initial=2**63)
-bad(
-    REDUCTIONS,
-    fw.OptionError,
-    "initial negative",
-    "initial|-1|uint64|accepted",
-    WHOLE.astype("u4"),
-    initial=-1,
-)
+bad(REDUCTIONS, fw.OptionError, "initial enormous", "initial|float32", SQUARE, initial=2**2000)
+bad(REDUCTIONS, fw.OptionError, "initial negative", "initial|-1|uint64|accepted", UNSIGNED, initial=-1)
 bad(REDUCTIONS, fw.DtypeError, "where numbers", "where|int|bool", SQUARE, where=np.ones((2, 3), int))
 bad(REDUCTIONS, fw.ShapeError, "where's shape", "where|(4,)|(2, 3)", SQUARE, where=np.ones(4, bool))
-bad(
-    REDUCTIONS,
-    fw.ShapeError,
-    "where larger",
-    "where|(5, 2, 3)|(2, 3)",
-    SQUARE,
-    where=np.ones((5, 2, 3), bool),
-)
+bad(REDUCTIONS, fw.ShapeError, "where larger", "where|(5, 2, 3)|(2, 3)", SQUARE, where=MASK)
 
 # what is no array
 bad(NAMES, fw.ArgumentError, "masked", "mask|where=", np.ma.masked_array([1.0, 2], [False, True]))
@@ -164,7 +138,7 @@ def test_refused(name: str, case: Bad) -> None:
     assert message.startswith(f"{name}: ")
     missing = [words for words in case.says.split("|") if words not in message]
     assert not missing, f"{message!r} does not say {missing}"
-    assert "..-1)" not in message.replace("-1..-1)", "")  # a range that has nothing in it
+    assert "0..-1" not in message  # a range with nothing in it
     assert len(message) < 300
     assert "\n" not in message
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import cases
@@ -15,14 +14,12 @@ import numpy as np
 import pytest
 import trees
 from cases import Fold
+from exact import same_bits
 from hypothesis import given
+from marks import EVERY_FOLD, EVERY_INTEGER, EVERY_PAIR, EVERY_REDUCTION, EVERY_SCAN, EVERY_WHOLE
 from trees import Array
 
 import foldwise as fw
-
-EVERY_REDUCTION = pytest.mark.parametrize("fold", cases.REDUCTIONS, ids=lambda fold: fold.name)
-EVERY_SCAN = pytest.mark.parametrize("fold", cases.SCANS, ids=lambda fold: fold.name)
-EVERY_PAIR = pytest.mark.parametrize(("reduction", "scan"), [("sum", "cumsum"), ("prod", "cumprod")])
 
 # ---- what is folded: any shape and layout, values of the table's domains or hypothesis' own
 
@@ -61,10 +58,6 @@ def made(
 WHOLE = made(dtypes=INTEGERS)
 
 
-def function(name: Fold | str) -> Callable[..., Any]:
-    return getattr(fw, name if isinstance(name, str) else name.name)  # type: ignore[no-any-return]
-
-
 def an_axis(data: st.DataObject, x: Array) -> int:
     return data.draw(st.integers(-x.ndim, x.ndim - 1), label="axis")
 
@@ -72,12 +65,6 @@ def an_axis(data: st.DataObject, x: Array) -> int:
 def some_axes(data: st.DataObject, x: Array) -> tuple[int, ...]:
     chosen = data.draw(st.lists(st.integers(0, x.ndim - 1), unique=True), label="axes")
     return tuple(axis - x.ndim if data.draw(st.booleans()) else axis for axis in chosen)
-
-
-def same(a: Any, b: Any) -> bool:
-    a, b = np.asarray(a), np.asarray(b)
-    assert (a.dtype, a.shape) == (b.dtype, b.shape)
-    return bool(a.tobytes() == b.tobytes())
 
 
 # ---- axes
@@ -88,40 +75,40 @@ def same(a: Any, b: Any) -> bool:
 def test_the_order_of_axes_does_not_matter(fold: Fold, x: Array, data: st.DataObject) -> None:
     axes = some_axes(data, x)
     shuffled = data.draw(st.permutations(axes))
-    assert same(function(fold)(x, axis=axes), function(fold)(x, axis=tuple(shuffled)))
+    assert same_bits(fold.of(fw)(x, axis=axes), fold.of(fw)(x, axis=tuple(shuffled)))
 
 
 @EVERY_REDUCTION
 @given(x=WHOLE, data=st.data())
 def test_integer_axes_fold_one_after_the_other(fold: Fold, x: Array, data: st.DataObject) -> None:
     axes = some_axes(data, x)
-    step_by_step = function(fold)(x, axis=())
+    step_by_step = fold.of(fw)(x, axis=())
     for axis in data.draw(st.permutations(axes)):
-        step_by_step = function(fold)(step_by_step, axis=axis, keepdims=True)
-    assert same(function(fold)(x, axis=axes, keepdims=True), step_by_step)
+        step_by_step = fold.of(fw)(step_by_step, axis=axis, keepdims=True)
+    assert same_bits(fold.of(fw)(x, axis=axes, keepdims=True), step_by_step)
 
 
 @EVERY_REDUCTION
 @given(x=made(), data=st.data())
 def test_keepdims_keeps_the_axes_and_nothing_else(fold: Fold, x: Array, data: st.DataObject) -> None:
     axes = some_axes(data, x)
-    kept = function(fold)(x, axis=axes, keepdims=True)
+    kept = fold.of(fw)(x, axis=axes, keepdims=True)
     assert kept.shape == tuple(
         1 if axis in {a % x.ndim for a in axes} else n for axis, n in enumerate(x.shape)
     )
-    assert same(kept.squeeze(axes), function(fold)(x, axis=axes))
+    assert same_bits(kept.squeeze(axes), fold.of(fw)(x, axis=axes))
 
 
 @EVERY_REDUCTION
 @given(x=made())
 def test_no_axis_given_means_all(fold: Fold, x: Array) -> None:
-    assert same(function(fold)(x), function(fold)(x, axis=tuple(range(x.ndim))))
+    assert same_bits(fold.of(fw)(x), fold.of(fw)(x, axis=tuple(range(x.ndim))))
 
 
 @EVERY_SCAN
 @given(x=made())
 def test_a_scan_without_an_axis_flattens(fold: Fold, x: Array) -> None:
-    assert same(function(fold)(x), function(fold)(x.reshape(-1), axis=0))
+    assert same_bits(fold.of(fw)(x), fold.of(fw)(x.reshape(-1), axis=0))
 
 
 # ---- views
@@ -147,24 +134,24 @@ def views(draw: st.DrawFn) -> Array:
 @given(x=views(), data=st.data())
 def test_any_view_is_reduced_by_its_tree(fold: Fold, x: Array, data: st.DataObject) -> None:
     axes = some_axes(data, x)
-    found = function(fold)(x, axis=axes)
+    found = fold.of(fw)(x, axis=axes)
     if not trees.is_float(x.dtype):
-        assert np.array_equal(found, getattr(np, fold.name)(x, axis=axes))
+        assert np.array_equal(found, fold.of(np)(x, axis=axes))
     elif axes:
-        assert same(found, trees.reduced(fold.tree, x, axes, x.dtype))
+        assert same_bits(found, trees.reduced(fold.tree, x, axes, x.dtype))
 
 
 @EVERY_SCAN
 @given(x=views(), data=st.data())
 def test_any_view_is_scanned_by_its_tree(fold: Fold, x: Array, data: st.DataObject) -> None:
     axis, reverse = an_axis(data, x), data.draw(st.booleans())
-    found = function(fold)(x, axis=axis, reverse=reverse)
+    found = fold.of(fw)(x, axis=axis, reverse=reverse)
     if not trees.is_float(x.dtype):
         x = np.flip(x, axis) if reverse else x
-        wanted = getattr(np, fold.name)(x, axis=axis)
+        wanted = fold.of(np)(x, axis=axis)
         assert np.array_equal(found, np.flip(wanted, axis) if reverse else wanted)
     else:
-        assert same(found, trees.scanned(fold.tree, x, axis, x.dtype, reverse=reverse))
+        assert same_bits(found, trees.scanned(fold.tree, x, axis, x.dtype, reverse=reverse))
 
 
 # ---- splitting and merging
@@ -177,8 +164,8 @@ def test_integers_split_and_merge_anywhere(fold: Fold, x: Array, data: st.DataOb
     at = data.draw(st.integers(0, x.shape[axis]), label="split")
     parts = np.split(x, [at], axis)
     with np.errstate(over="ignore"):
-        merged = fold.ufunc(*(function(fold)(part, axis=axis) for part in parts))
-    assert same(function(fold)(x, axis=axis), merged)
+        merged = fold.ufunc(*(fold.of(fw)(part, axis=axis) for part in parts))
+    assert same_bits(fold.of(fw)(x, axis=axis), merged)
 
 
 @EVERY_SCAN
@@ -187,7 +174,7 @@ def test_prefixes_do_not_know_what_follows(fold: Fold, x: Array, data: st.DataOb
     axis = an_axis(data, x)
     at = data.draw(st.integers(0, x.shape[axis]), label="end")
     first = np.split(x, [at], axis)[0]
-    assert same(np.split(function(fold)(x, axis=axis), [at], axis)[0], function(fold)(first, axis=axis))
+    assert same_bits(np.split(fold.of(fw)(x, axis=axis), [at], axis)[0], fold.of(fw)(first, axis=axis))
 
 
 # ---- scans
@@ -197,18 +184,18 @@ def test_prefixes_do_not_know_what_follows(fold: Fold, x: Array, data: st.DataOb
 @given(x=made(), data=st.data())
 def test_exclusive_is_inclusive_shifted(fold: Fold, x: Array, data: st.DataObject) -> None:
     axis = an_axis(data, x)
-    inclusive = np.moveaxis(function(fold)(x, axis=axis), axis, 0)
-    exclusive = np.moveaxis(function(fold)(x, axis=axis, exclusive=True), axis, 0)
+    inclusive = np.moveaxis(fold.of(fw)(x, axis=axis), axis, 0)
+    exclusive = np.moveaxis(fold.of(fw)(x, axis=axis, exclusive=True), axis, 0)
     assert (exclusive[:1] == fold.tree.identity).all()
-    assert same(exclusive[1:], inclusive[:-1])
+    assert same_bits(exclusive[1:], inclusive[:-1])
 
 
 @EVERY_SCAN
 @given(x=made(), data=st.data(), exclusive=st.booleans())
 def test_reverse_is_flip_scan_flip(fold: Fold, x: Array, data: st.DataObject, exclusive: bool) -> None:
     axis = an_axis(data, x)
-    flipped = np.flip(function(fold)(np.flip(x, axis), axis=axis, exclusive=exclusive), axis)
-    assert same(function(fold)(x, axis=axis, reverse=True, exclusive=exclusive), flipped)
+    flipped = np.flip(fold.of(fw)(np.flip(x, axis), axis=axis, exclusive=exclusive), axis)
+    assert same_bits(fold.of(fw)(x, axis=axis, reverse=True, exclusive=exclusive), flipped)
 
 
 @EVERY_SCAN
@@ -217,22 +204,22 @@ def test_include_initial_is_one_position_more(
     fold: Fold, x: Array, data: st.DataObject, reverse: bool
 ) -> None:
     axis = an_axis(data, x)
-    y = function(fold)(x, axis=axis, include_initial=True, reverse=reverse)
+    y = fold.of(fw)(x, axis=axis, include_initial=True, reverse=reverse)
     y = np.moveaxis(np.flip(y, axis) if reverse else y, axis, 0)
-    plain = function(fold)(x, axis=axis, reverse=reverse)
+    plain = fold.of(fw)(x, axis=axis, reverse=reverse)
     plain = np.moveaxis(np.flip(plain, axis) if reverse else plain, axis, 0)
     assert (y[:1] == fold.tree.identity).all()
-    assert same(y[1:], plain)
+    assert same_bits(y[1:], plain)
 
 
 @EVERY_PAIR
 @given(x=WHOLE, data=st.data())
 def test_the_last_prefix_of_integers_is_the_reduction(
-    reduction: str, scan: str, x: Array, data: st.DataObject
+    reduction: Fold, scan: Fold, x: Array, data: st.DataObject
 ) -> None:
     axis = an_axis(data, x)
     if x.shape[axis]:
-        assert same(function(scan)(x, axis=axis).take(-1, axis), function(reduction)(x, axis=axis))
+        assert same_bits(scan.of(fw)(x, axis=axis).take(-1, axis), reduction.of(fw)(x, axis=axis))
 
 
 @EVERY_SCAN
@@ -245,9 +232,9 @@ def test_a_scan_in_place(fold: Fold, x: Array, data: st.DataObject) -> None:
     dtype = cases.dtype_of(cases.result_dtype(cases.BY_DTYPE[x.dtype.newbyteorder("=")]))
     layout = data.draw(st.sampled_from(WRITABLE))
     work = cases.LAYOUTS[layout](x.astype(dtype, order="C"))
-    wanted = function(fold)(work.copy(), axis=axis, **options)
-    assert function(fold)(work, axis=axis, out=work, **options) is work
-    assert same(work.astype(dtype), wanted)
+    wanted = fold.of(fw)(work.copy(), axis=axis, **options)
+    assert fold.of(fw)(work, axis=axis, out=work, **options) is work
+    assert same_bits(work.astype(dtype), wanted)
 
 
 # ---- where, initial, out
@@ -259,7 +246,7 @@ def test_where_leaves_integers_out(fold: Fold, x: Array, data: st.DataObject) ->
     shape = tuple(data.draw(st.sampled_from([n, 1])) for n in x.shape)[data.draw(st.integers(0, x.ndim)) :]
     mask = np.random.default_rng(data.draw(st.integers(0, 99))).random(shape) < 0.6
     chosen = x[np.broadcast_to(mask, x.shape)]
-    assert same(function(fold)(x, where=mask), function(fold)(chosen))
+    assert same_bits(fold.of(fw)(x, where=mask), fold.of(fw)(chosen))
 
 
 @EVERY_REDUCTION
@@ -268,21 +255,21 @@ def test_where_leaves_floats_absent_at_their_place(fold: Fold, x: Array, data: s
     x = x.astype(x.dtype.newbyteorder("="), order="C")
     axes = some_axes(data, x)
     mask = np.random.default_rng(data.draw(st.integers(0, 99))).random(x.shape) < 0.5
-    masked = function(fold)(x, axis=axes, where=mask)
+    masked = fold.of(fw)(x, axis=axes, where=mask)
     for other in (fold.tree.absent, np.inf if trees.is_float(x.dtype) else 1):
         replaced = np.where(mask, x, np.asarray(other).astype(x.dtype))
-        assert same(function(fold)(replaced, axis=axes, where=mask), masked)
+        assert same_bits(fold.of(fw)(replaced, axis=axes, where=mask), masked)
     absent = np.where(mask, x, np.asarray(fold.tree.absent).astype(x.dtype))
     if axes:
-        assert same(function(fold)(absent, axis=axes), masked)
+        assert same_bits(fold.of(fw)(absent, axis=axes), masked)
 
 
 @EVERY_REDUCTION
 @given(x=made(), data=st.data())
 def test_where_everything_changes_nothing(fold: Fold, x: Array, data: st.DataObject) -> None:
     axes = data.draw(st.sampled_from([None, *range(x.ndim)]))
-    assert same(function(fold)(x, axis=axes, where=True), function(fold)(x, axis=axes))
-    nothing = function(fold)(x, axis=axes, where=False)
+    assert same_bits(fold.of(fw)(x, axis=axes, where=True), fold.of(fw)(x, axis=axes))
+    nothing = fold.of(fw)(x, axis=axes, where=False)
     assert (np.asarray(nothing) == fold.tree.identity).all()
 
 
@@ -290,21 +277,21 @@ def test_where_everything_changes_nothing(fold: Fold, x: Array, data: st.DataObj
 @given(x=WHOLE, initial=st.integers(0, 2**63 - 1), data=st.data())
 def test_initial_joins_once(fold: Fold, x: Array, initial: int, data: st.DataObject) -> None:
     axis = an_axis(data, x)
-    total = function(fold)(x, axis=axis)
+    total = fold.of(fw)(x, axis=axis)
     with np.errstate(over="ignore"):
         joined = fold.ufunc(np.asarray(total).dtype.type(initial), total)
-    assert same(function(fold)(x, axis=axis, initial=initial), joined)
+    assert same_bits(fold.of(fw)(x, axis=axis, initial=initial), joined)
 
 
 @given(x=made(), data=st.data())
 def test_out_receives_the_same_bits(x: Array, data: st.DataObject) -> None:
     fold = data.draw(st.sampled_from(cases.FOLDS))
     axis = an_axis(data, x)
-    wanted = function(fold)(x, axis=axis)
+    wanted = fold.of(fw)(x, axis=axis)
     layout = data.draw(st.sampled_from(WRITABLE))
     out = cases.LAYOUTS[layout](np.full(wanted.shape, 77).astype(np.asarray(wanted).dtype))
-    assert function(fold)(x, axis=axis, out=out) is out
-    assert same(out.astype(out.dtype.newbyteorder("=")), wanted)
+    assert fold.of(fw)(x, axis=axis, out=out) is out
+    assert same_bits(out.astype(out.dtype.newbyteorder("=")), wanted)
 
 
 # ---- dtypes and overflow
@@ -315,12 +302,12 @@ def test_out_receives_the_same_bits(x: Array, data: st.DataObject) -> None:
 def test_a_narrow_dtype_wraps(fold: Fold, x: Array, data: st.DataObject) -> None:
     axis = an_axis(data, x)
     narrow = x.dtype.newbyteorder("=")
-    found = function(fold)(x, axis=axis, dtype=narrow)
-    assert same(found, np.asarray(function(fold)(x, axis=axis)).astype(narrow))
-    assert same(found, exact.wrapped(fold.exact(np.moveaxis(x, axis, 0), "reduce")[0], narrow))
+    found = fold.of(fw)(x, axis=axis, dtype=narrow)
+    assert same_bits(found, np.asarray(fold.of(fw)(x, axis=axis)).astype(narrow))
+    assert same_bits(found, exact.wrapped(fold.exact(np.moveaxis(x, axis, 0), "reduce")[0], narrow))
 
 
-@pytest.mark.parametrize("fold", cases.FOLDS, ids=lambda fold: fold.name)
+@EVERY_FOLD
 @given(x=WHOLE, data=st.data())
 def test_overflow_is_judged_by_the_exact_value(fold: Fold, x: Array, data: st.DataObject) -> None:
     """The final one of a reduction, each prefix of a scan; never those on the way."""
@@ -328,27 +315,27 @@ def test_overflow_is_judged_by_the_exact_value(fold: Fold, x: Array, data: st.Da
     out = cases.dtype_of(data.draw(st.sampled_from(cases.INTEGERS), label="dtype"))
     values = np.asarray(fold.exact(np.moveaxis(x, axis, 0), "accumulate" if fold.scan else "reduce")[0])
     values = np.moveaxis(values, 0, axis) if fold.scan else values
-    assert same(function(fold)(x, axis=axis, dtype=out, overflow="saturate"), exact.clamped(values, out))
+    assert same_bits(fold.of(fw)(x, axis=axis, dtype=out, overflow="saturate"), exact.clamped(values, out))
     if exact.fits(values, out):
-        assert same(function(fold)(x, axis=axis, dtype=out, overflow="raise"), values.astype(out))
+        assert same_bits(fold.of(fw)(x, axis=axis, dtype=out, overflow="raise"), values.astype(out))
     else:
         with pytest.raises(fw.OverflowedError, match=f"^{fold.name}: "):
-            function(fold)(x, axis=axis, dtype=out, overflow="raise")
+            fold.of(fw)(x, axis=axis, dtype=out, overflow="raise")
 
 
-@pytest.mark.parametrize("fold", cases.FOLDS, ids=lambda fold: fold.name)
-@pytest.mark.parametrize("dtype", ["bool", *cases.INTEGERS])
+@EVERY_FOLD
+@EVERY_WHOLE
 def test_only_the_elements_are_judged(fold: Fold, dtype: str) -> None:
     """Not what an earlier call left in memory beside them."""
     large = np.full((8, 64), 2**62, ">u8" if dtype == "bool" or dtype.startswith("u") else ">i8")
     for shape in itertools.product((1, 2, 5), range(1, 66)):
         ones = np.ones(shape, dtype)
         for x, axis in ((ones, 0), (ones, 1), (ones.T, 0), (ones.T, 1)):
-            function(fold)(large, axis=axis, overflow="saturate")
-            function(fold)(x, axis=axis, dtype="uint8", overflow="raise")
+            fold.of(fw)(large, axis=axis, overflow="saturate")
+            fold.of(fw)(x, axis=axis, dtype="uint8", overflow="raise")
 
 
-@pytest.mark.parametrize("dtype", cases.INTEGERS)
+@EVERY_INTEGER
 @pytest.mark.parametrize("overflow", ["saturate", "raise"])
 def test_a_sum_may_leave_its_range_and_come_back(dtype: str, overflow: Any) -> None:
     limits = np.iinfo(dtype)

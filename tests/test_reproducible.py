@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
-from collections.abc import Callable, Iterator
+import platform
+from collections.abc import Iterator
 from typing import Any
 
 import cases
@@ -12,31 +13,20 @@ import numpy as np
 import pytest
 import trees
 from cases import Fold
+from exact import same_bits
+from marks import EVERY_FLOAT, EVERY_FOLD, EVERY_PAIR, EVERY_REDUCTION, EVERY_WHOLE
 from trees import Array
 
 import foldwise as fw
 
-EVERY_FOLD = pytest.mark.parametrize("fold", cases.FOLDS, ids=lambda fold: fold.name)
-EVERY_REDUCTION = pytest.mark.parametrize("fold", cases.REDUCTIONS, ids=lambda fold: fold.name)
-EVERY_FLOAT = pytest.mark.parametrize("dtype", cases.FLOATS)
 NARROW_FLOATS = pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 
 ROWS = (1, 2, 3, 7, 8, 16, 17, 33, 100)
 LENGTHS = (1, 3, 5, 16, 50, 64, 65, 200, 1025, 2500)
 
 
-def function(fold: Fold) -> Callable[..., Any]:
-    return getattr(fw, fold.name)  # type: ignore[no-any-return]
-
-
 def sample(fold: Fold, dtype: str, *shape: int, domain: int = 0) -> Array:
     return cases.values(dtype, cases.domains_of(fold, dtype)[domain], shape)
-
-
-def same_bits(a: Any, b: Any) -> bool:
-    a, b = np.asarray(a), np.asarray(b)
-    assert (a.dtype, a.shape) == (b.dtype, b.shape)
-    return bool(a.tobytes() == b.tobytes())
 
 
 # ---- item 2: alignment, and how many other rows the batch holds (ISAs: test_table; threads: test_threads)
@@ -47,15 +37,15 @@ def same_bits(a: Any, b: Any) -> bool:
 def test_alignment_never_shows(fold: Fold, dtype: str) -> None:
     for shape, axis in (((3000,), 0), ((17, 200), 0), ((17, 200), 1), ((200, 17), 0), ((200, 17), 1)):
         x = sample(fold, dtype, *shape)
-        wanted = function(fold)(x, axis=axis)
+        wanted = fold.of(fw)(x, axis=axis)
         for offset in (0, 1, 2, 3, 4, 6, 8, 16, 24, 32, 40, 63):
             memory = np.empty(x.nbytes + 128, np.uint8)
             start = -memory.ctypes.data % 64 + offset
             moved = np.ndarray(shape, x.dtype, memory, start)
             moved[...] = x
-            assert same_bits(function(fold)(moved, axis=axis), wanted), (shape, axis, offset)
+            assert same_bits(fold.of(fw)(moved, axis=axis), wanted), (shape, axis, offset)
             result = np.ndarray(wanted.shape, wanted.dtype, bytearray(wanted.nbytes + 64), offset % 64)
-            function(fold)(x, axis=axis, out=result)
+            fold.of(fw)(x, axis=axis, out=result)
             assert same_bits(result, wanted), ("out", shape, axis, offset)
 
 
@@ -64,11 +54,11 @@ def test_alignment_never_shows(fold: Fold, dtype: str) -> None:
 def test_a_row_alone_or_among_others(fold: Fold, dtype: str) -> None:
     for length in LENGTHS:
         batch = sample(fold, dtype, max(ROWS), length)
-        alone = np.stack([np.asarray(function(fold)(row, axis=0)) for row in batch])
+        alone = np.stack([np.asarray(fold.of(fw)(row, axis=0)) for row in batch])
         for rows in ROWS:
-            assert same_bits(function(fold)(batch[:rows], axis=1), alone[:rows]), (rows, length)
+            assert same_bits(fold.of(fw)(batch[:rows], axis=1), alone[:rows]), (rows, length)
             last = batch[-rows:].copy()
-            assert same_bits(function(fold)(last, axis=-1), alone[-rows:]), (rows, length)
+            assert same_bits(fold.of(fw)(last, axis=-1), alone[-rows:]), (rows, length)
 
 
 @EVERY_FLOAT
@@ -76,14 +66,14 @@ def test_a_row_alone_or_among_others(fold: Fold, dtype: str) -> None:
 def test_a_column_alone_or_among_others(fold: Fold, dtype: str) -> None:
     for length in LENGTHS:
         batch = sample(fold, dtype, length, max(ROWS))
-        alone = np.stack([np.asarray(function(fold)(column.copy(), axis=0)) for column in batch.T], axis=-1)
+        alone = np.stack([np.asarray(fold.of(fw)(column.copy(), axis=0)) for column in batch.T], axis=-1)
         for columns in ROWS:
-            assert same_bits(function(fold)(batch[:, :columns], axis=0), alone[..., :columns]), (
+            assert same_bits(fold.of(fw)(batch[:, :columns], axis=0), alone[..., :columns]), (
                 columns,
                 length,
             )
             last = batch[:, -columns:].copy()
-            assert same_bits(function(fold)(last, axis=0), alone[..., -columns:]), (columns, length)
+            assert same_bits(fold.of(fw)(last, axis=0), alone[..., -columns:]), (columns, length)
 
 
 @EVERY_FLOAT
@@ -92,7 +82,7 @@ def test_folding_rows_of_the_transposed_copy(fold: Fold, dtype: str) -> None:
     for shape in ((5, 67), (67, 5), (200, 17), (2500, 3), (3, 2500), (300, 130)):
         for domain in range(len(cases.domains_of(fold, dtype))):
             x = sample(fold, dtype, *shape, domain=domain)
-            over_columns, over_rows = function(fold)(x, axis=0), function(fold)(x.T.copy(), axis=1)
+            over_columns, over_rows = fold.of(fw)(x, axis=0), fold.of(fw)(x.T.copy(), axis=1)
             assert same_bits(over_columns, over_rows.T if fold.scan else over_rows)
 
 
@@ -101,20 +91,20 @@ def test_folding_rows_of_the_transposed_copy(fold: Fold, dtype: str) -> None:
 def test_the_middle_of_four_axes_folds_like_a_flat_row(fold: Fold, dtype: str) -> None:
     x = sample(fold, dtype, 3, 5, 14, 14)
     flat = x.reshape(3, 5, 196)
-    assert same_bits(function(fold)(x, axis=(2, 3)), function(fold)(flat, axis=2))
+    assert same_bits(fold.of(fw)(x, axis=(2, 3)), fold.of(fw)(flat, axis=2))
     gathered = x.transpose(1, 0, 2, 3).reshape(5, -1).copy()
-    assert same_bits(function(fold)(x, axis=(0, 2, 3)), function(fold)(gathered, axis=1))
+    assert same_bits(fold.of(fw)(x, axis=(0, 2, 3)), fold.of(fw)(gathered, axis=1))
 
 
 @EVERY_FLOAT
 @EVERY_FOLD
 def test_strides_of_any_size(fold: Fold, dtype: str) -> None:
     x = sample(fold, dtype, 3000)
-    wanted = function(fold)(x, axis=0)
+    wanted = fold.of(fw)(x, axis=0)
     for step in (2, 3, 5, 16, 33):
         spread = np.full(step * 3000, 99, x.dtype)
         spread[::step] = x
-        assert same_bits(function(fold)(spread[::step], axis=0), wanted), step
+        assert same_bits(fold.of(fw)(spread[::step], axis=0), wanted), step
 
 
 # ---- item 2: the floating-point environment, and the one NaN
@@ -135,13 +125,11 @@ def rounding() -> Iterator[Any]:
 @pytest.mark.parametrize("mode", ["downward", "upward", "toward zero"])
 @EVERY_FOLD
 def test_rounding_modes_are_set_aside_and_put_back(fold: Fold, mode: str, rounding: Any) -> None:
-    import platform
-
     number = FE_MODES[platform.machine()][mode]
     samples = [sample(fold, dtype, *shape) for dtype in cases.FLOATS for shape in ((100,), (1001, 301))]
-    wanted = [function(fold)(x, axis=0) for x in samples]
+    wanted = [fold.of(fw)(x, axis=0) for x in samples]
     assert rounding.fesetround(number) == 0
-    found = [function(fold)(x, axis=0) for x in samples]
+    found = [fold.of(fw)(x, axis=0) for x in samples]
     after = rounding.fegetround()
     rounding.fesetround(0)
     assert after == number
@@ -163,9 +151,9 @@ def test_one_nan(fold: Fold, dtype: str) -> None:
         for length in (1, 2, 70, 3000):
             x = np.ones(length, kind)
             x.view(word)[length // 2] = nan
-            assert np.asarray(function(fold)(x, axis=0)).view(word).reshape(-1)[-1] == bits
+            assert np.asarray(fold.of(fw)(x, axis=0)).view(word).reshape(-1)[-1] == bits
     infinities = np.array([np.inf, -np.inf, np.inf, 0], kind)
-    assert np.asarray(function(fold)(infinities, axis=0)).view(word).reshape(-1)[-1] == bits
+    assert np.asarray(fold.of(fw)(infinities, axis=0)).view(word).reshape(-1)[-1] == bits
 
 
 # ---- item 3: no axis is a bad axis
@@ -269,9 +257,8 @@ def test_the_contracts_own_example() -> None:
 @EVERY_FLOAT
 def test_products_end_in_range_or_not(dtype: str) -> None:
     kind = cases.dtype_of(dtype)
-    smallest, largest = (
-        float(getattr(np.finfo(kind) if dtype != "bfloat16" else trees.limits_of(kind), name))
-        for name in ("smallest_subnormal", "max")
+    largest, smallest = (
+        float(getattr(trees.limits_of(kind), name)) for name in ("max", "smallest_subnormal")
     )
     assert fw.prod(np.array([largest, 2], kind)) == np.inf
     assert fw.prod(np.array([largest, -2], kind)) == -np.inf
@@ -322,13 +309,12 @@ def test_infinities_across_the_segments_of_a_cumsum(dtype: str) -> None:
 # ---- item 8: the integer half, and running sums that never fall
 
 
-@pytest.mark.parametrize("dtype", ["bool", *cases.INTEGERS])
-@pytest.mark.parametrize(("scan", "reduction"), [("cumsum", "sum"), ("cumprod", "prod")])
-def test_the_last_of_an_integer_scan_is_the_reduction(dtype: str, scan: str, reduction: str) -> None:
-    fold = cases.BY_NAME[scan]
+@EVERY_WHOLE
+@EVERY_PAIR
+def test_the_last_of_an_integer_scan_is_the_reduction(reduction: Fold, scan: Fold, dtype: str) -> None:
     for shape in ((1,), (9,), (1025,), (30_000,)):
-        x = sample(fold, dtype, *shape)
-        assert same_bits(getattr(fw, scan)(x)[-1], getattr(fw, reduction)(x))
+        x = sample(scan, dtype, *shape)
+        assert same_bits(scan.of(fw)(x)[-1], reduction.of(fw)(x))
 
 
 @EVERY_FLOAT

@@ -23,7 +23,7 @@ EVERY_COLUMN = [
 
 def compute(case: Case) -> Any:
     try:
-        return getattr(fw, case.fold.name)(case.x, **case.arguments)
+        return case.fold.of(fw)(case.x, **case.arguments)
     except fw.OverflowedError:
         return None
 

@@ -98,7 +98,7 @@ def test_scans_in_place_by_several_threads(dtype: str) -> None:
         for fold in cases.SCANS:
             x = large_arrays.data(dtype, cases.domains_of(fold, dtype)[0], shape)
             for options in ({}, {"reverse": True}, {"exclusive": True}, {"exclusive": True, "reverse": True}):
-                scan = getattr(fw, fold.name)
+                scan = fold.of(fw)
                 fw.set_num_threads(1)
                 wanted = scan(x, axis=axis, **options)
                 fw.set_num_threads(3)

@@ -51,7 +51,7 @@ class Reduce:
         kept = tuple(1 if a in self.axes else n for a, n in enumerate(x.shape))
         dropped = tuple(n for a, n in enumerate(x.shape) if a not in self.axes)
         shape = kept if self.keepdims else dropped
-        target, final = _working_array(self.fold.name, shape, self.result, out, self.overflow)
+        target, final = _working_array(self.fold.name, shape, self.result, None, out, self.overflow)
         # Over no axis a sum copies its element, the sign of a zero included: it starts from what changes nothing.
         neutral = -0.0 if self.fold.identity == 0 and not self.axes and where is None else self.fold.identity
         initial = neutral if self.initial is None else self.initial
@@ -95,7 +95,7 @@ class Scan:
         in_place = out is not None and _same_memory(x, out)
         read_again = self.exclusive or self.include_initial or self.result.kind == "f" and self.fold.identity != 0
         target, final = _working_array(
-            self.name, self.shape_for(x.shape), self.result, out, self.overflow, detached=in_place and read_again
+            self.name, self.shape_for(x.shape), self.result, x, out, self.overflow, in_place and read_again
         )
         if target.size and x.size == 0:
             target[...] = self.fold.identity
@@ -144,13 +144,19 @@ def _refuse_overflow(fits: bool, name: str, result: Dtype, overflow: Overflow) -
 
 
 def _working_array(
-    name: str, shape: tuple[int, ...], result: Dtype, out: Array | None, overflow: Overflow, detached: bool = False
+    name: str,
+    shape: tuple[int, ...],
+    result: Dtype,
+    like: Array | None,
+    out: Array | None,
+    overflow: Overflow,
+    detached: bool = False,
 ) -> tuple[Array, Array | None]:
-    """The array to compute into, and where to copy it afterwards, if anywhere."""
+    """The array to compute into (its axes in memory ordered as in `like`), and where to copy it afterwards, if anywhere."""
     if out is not None and out.dtype.isnative and overflow != "raise" and not detached:
         return out, None
     try:
-        return np.empty(shape, _NUMPY[result.code]), out
+        return _native.empty(shape, result.code, like), out
     except (MemoryError, ValueError) as error:
         size = " x ".join(map(str, shape))
         raise MemoryError(f"{name}: no room for a {result.name} result of shape {size}") from error
@@ -432,6 +438,11 @@ def available_isas() -> list[str]:
     return _native.available_isas()
 
 
+def _default_kept_memory() -> int:
+    """An eighth of the machine's memory, and no more than 1 GiB."""
+    return min(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 8, 1 << 30)
+
+
 def _configure() -> None:
     """Tell the core what is declared in Python: dtypes, public functions, and the way of each through the table."""
     results = [dtypes.accumulated(dtype) for dtype in dtypes.TABLE]
@@ -448,6 +459,11 @@ def _configure() -> None:
     if wanted not in isas:
         raise OptionError(f"FOLDWISE_ISA={wanted}: this machine has {', '.join(isas)}; choose one, or unset it")
     _native.use_isa(wanted)
+
+    keep = os.environ.get("FOLDWISE_KEEP_MEMORY")
+    if keep and not (keep.isascii() and keep.isdigit()):
+        raise OptionError(f"FOLDWISE_KEEP_MEMORY={keep}: accepted are whole numbers of bytes, 0 to keep none")
+    _native.keep_memory(min(int(keep), 1 << 62) if keep else _default_kept_memory())
 
     threads = os.environ.get("FOLDWISE_NUM_THREADS")
     if threads:

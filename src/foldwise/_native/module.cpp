@@ -1,12 +1,14 @@
 // The Python face: argument parsing, array creation, nothing else. What is plain and frequent is answered here at
 // once; everything else goes to the general functions of engine.py, which come back through run_reduce and run_scan.
 #define PY_SSIZE_T_CLEAN
+#define PY_ARRAY_UNIQUE_SYMBOL foldwise_numpy
 #include <Python.h>
 #include <numpy/arrayobject.h>
 
 #include <cstring>
 
 #include "isas.h"
+#include "memory.h"
 #include "plan.h"
 #include "probe.h"
 #include "threads.h"
@@ -170,31 +172,28 @@ int plain_code(PyObject* x) {
   return code_of(PyArray_TYPE(array));
 }
 
-// The addresses between which an array's elements lie.
-struct Extent {
-  const char *low, *high;
-  explicit Extent(PyArrayObject* array) : low(PyArray_BYTES(array)), high(low + PyArray_ITEMSIZE(array)) {
-    for (int a = 0; a < PyArray_NDIM(array); ++a) {
-      const npy_intp reach = (PyArray_DIM(array, a) - 1) * PyArray_STRIDE(array, a);
-      (reach < 0 ? low : high) += reach;
-    }
-  }
-  bool meets(const Extent& other) const { return low < other.high && other.low < high; }
-};
+Extent extent_of(PyArrayObject* array) {
+  return {PyArray_BYTES(array), PyArray_ITEMSIZE(array), PyArray_NDIM(array), PyArray_DIMS(array), PyArray_STRIDES(array)};
+}
 
 // Whether `out` can be written as it is: the right dtype and shape, and nowhere near x.
 bool plain_out(PyObject* out, PyArrayObject* x, int code, int rank, const npy_intp* shape) {
   if (plain_code(out) != code) return false;
   PyArrayObject* array = reinterpret_cast<PyArrayObject*>(out);
   return PyArray_NDIM(array) == rank && PyArray_CompareLists(PyArray_DIMS(array), shape, rank) &&
-         PyArray_ISWRITEABLE(array) && !Extent(array).meets(Extent(x));
+         PyArray_ISWRITEABLE(array) && !extent_of(array).meets(extent_of(x));
 }
 
-PyArrayObject* new_array(int rank, const npy_intp* shape, int code) {
+// A new array. Where `like` has its rank, their axes lie in memory in one order, so that both are walked alike.
+PyArrayObject* new_array(int rank, const npy_intp* shape, int code, PyArrayObject* like) {
   PyArray_Descr* descr = PyArray_DescrFromType(declared.numbers[code]);
   if (!descr) return nullptr;
-  return reinterpret_cast<PyArrayObject*>(
-      PyArray_NewFromDescr(&PyArray_Type, descr, rank, shape, nullptr, nullptr, 0, nullptr));
+  npy_intp strides[max_rank];
+  const bool reordered = like && !PyArray_IS_C_CONTIGUOUS(like) && PyArray_NDIM(like) == rank;
+  if (reordered) lay_out_like(rank, shape, PyArray_STRIDES(like), item_size(static_cast<Dtype>(code)), strides);
+  LargeResults scope(PyArray_MultiplyList(shape, rank) * item_size(static_cast<Dtype>(code)));
+  return reinterpret_cast<PyArrayObject*>(PyArray_NewFromDescr(&PyArray_Type, descr, rank, shape,
+                                                               reordered ? strides : nullptr, nullptr, 0, nullptr));
 }
 
 const Entrance* entrance_argument(PyObject* value) {
@@ -240,7 +239,7 @@ PyObject* reduce(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (empty || (given && !plain_out(args[4], x, route.out, out_rank, shape))) {
     return PyObject_Vectorcall(declared.general_reduce, args, count, nullptr);
   }
-  PyArrayObject* out = given ? reinterpret_cast<PyArrayObject*>(Py_NewRef(args[4])) : new_array(out_rank, shape, route.out);
+  PyArrayObject* out = given ? reinterpret_cast<PyArrayObject*>(Py_NewRef(args[4])) : new_array(out_rank, shape, route.out, nullptr);
   if (!out) return nullptr;
   for (int a = 0, o = 0; a < rank; ++a) {
     const bool fold_axis = folded >> a & 1;
@@ -271,7 +270,7 @@ PyObject* scan(PyObject*, PyObject* const* args, Py_ssize_t count) {
     return PyObject_Vectorcall(declared.general_scan, args, count, nullptr);
   }
   PyArrayObject* out = given ? reinterpret_cast<PyArrayObject*>(Py_NewRef(args[4]))
-                             : new_array(PyArray_NDIM(x), PyArray_DIMS(x), route.out);
+                             : new_array(PyArray_NDIM(x), PyArray_DIMS(x), route.out, x);
   if (!out) return nullptr;
   scan_array({static_cast<FoldId>(entrance->fold), static_cast<Column>(route.column), static_cast<Dtype>(code),
               static_cast<Dtype>(route.out)},
@@ -321,6 +320,30 @@ PyObject* run_scan(PyObject*, PyObject* args) {
                                 static_cast<Dtype>(out_code)},
                                x, axis, out, reverse, shifted, finish);
   return PyBool_FromLong(fits);
+}
+
+// empty(shape, code, like): an array to compute into; `like` is an array or None.
+PyObject* empty(PyObject*, PyObject* args) {
+  PyArray_Dims shape{nullptr, 0};
+  int code;
+  PyObject* like;
+  if (!PyArg_ParseTuple(args, "O&iO", PyArray_IntpConverter, &shape, &code, &like)) return nullptr;
+  PyArrayObject* made = nullptr;
+  // NumPy checks the size before it takes memory; ours is asked for only then.
+  if (code >= 0 && code < dtype_count) {
+    made = new_array(shape.len, shape.ptr, code, like == Py_None ? nullptr : reinterpret_cast<PyArrayObject*>(like));
+  } else {
+    PyErr_Format(PyExc_ValueError, "there is no dtype %d", code);
+  }
+  PyDimMem_FREE(shape.ptr);
+  return reinterpret_cast<PyObject*>(made);
+}
+
+PyObject* keep_memory(PyObject*, PyObject* bytes) {
+  const long long most = PyLong_AsLongLong(bytes);
+  if (most == -1 && PyErr_Occurred()) return nullptr;
+  set_kept_memory(most);
+  Py_RETURN_NONE;
 }
 
 // ---- configuration
@@ -440,6 +463,8 @@ PyMethodDef methods[] = {
     {"scan", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(scan)), METH_FASTCALL, nullptr},
     {"run_reduce", run_reduce, METH_VARARGS, nullptr},
     {"run_scan", run_scan, METH_VARARGS, nullptr},
+    {"empty", empty, METH_VARARGS, nullptr},
+    {"keep_memory", keep_memory, METH_O, nullptr},
     {"configure", configure, METH_VARARGS, nullptr},
     {"available_isas", available_isas, METH_NOARGS, nullptr},
     {"use_isa", use_isa, METH_O, nullptr},

@@ -1,6 +1,7 @@
 #include "plan.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 
 namespace foldwise {
@@ -109,6 +110,24 @@ void lay_out(ScanPlan& plan, const Geometry& g, int axis, int64_t out_length, bo
     plan.along.x = plan.nest[0].x;
   }
   plan.nest_rank = 0;
+}
+
+void lay_out_like(int rank, const int64_t* shape, const int64_t* like, int64_t item, int64_t* strides) {
+  int order[max_rank];
+  for (int a = 0; a < rank; ++a) order[a] = a;
+  std::stable_sort(order, order + rank, [&](int a, int b) { return std::abs(like[a]) > std::abs(like[b]); });
+  for (int i = rank - 1; i >= 0; --i) {
+    strides[order[i]] = item;
+    item *= std::max<int64_t>(shape[order[i]], 1);
+  }
+}
+
+Extent::Extent(const char* data, int64_t item, int rank, const int64_t* shape, const int64_t* strides)
+    : low(data), high(data + item) {
+  for (int a = 0; a < rank; ++a) {
+    const int64_t reach = (shape[a] - 1) * strides[a];
+    (reach < 0 ? low : high) += reach;
+  }
 }
 
 }  // namespace foldwise

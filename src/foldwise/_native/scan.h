@@ -138,6 +138,42 @@ struct Scan {
     return scan_packs<C>(in, n, ignore);
   }
 
+  // What each of eight whole segments, one after the other in memory, holds: side by side, one vector for all eight.
+  template <class G>
+  static FW_INLINE AccOf<G, 8> totals_of_eight(const S* in) {
+    AccOf<G, 8> so_far = absence<G, 8>();
+    for (int64_t i = 0; i < segment_size; i += pack_size) {
+      AccOf<G, 8> packs[8];
+#pragma GCC unroll 8
+      for (int s = 0; s < 8; ++s) packs[s] = G::start(load<A, 8>(in + s * segment_size + i));
+      so_far = G::merge(so_far, lasts_of_packs<G>(packs));
+    }
+    return so_far;
+  }
+
+  // The same for any run of segments of a line.
+  void totals_of_line(const Place& at, int64_t first, int64_t last, AccOf<C, P>* totals) const {
+    S gathered[segment_size];
+    for (int64_t s = first; s < last;) {
+      const S* in = segment_in(at, s, gathered);
+      if constexpr (!F::heavy) {
+        if (direct_in && s + 8 <= last && (s + 8) * segment_size <= count) {
+          clear_range_flags();
+          const auto eight = F::lift(totals_of_eight<F>(in));
+          settle(&eight);
+          if (!F::guarded || !left_normal_range()) {
+            for (int i = 0; i < 8; ++i, ++s) {
+              *totals++ = remade<AccOf<C, P>>(
+                  [i](const auto& p) { return splat<std::decay_t<decltype(p[0])>, P>(p[i]); }, eight);
+            }
+            continue;
+          }
+        }
+      }
+      *totals++ = segment_total(in, segment_length(s++));
+    }
+  }
+
   int64_t segment_length(int64_t segment) const { return std::min(segment_size, count - segment * segment_size); }
 
   // The segment's elements: as they lie, or gathered.
@@ -350,9 +386,10 @@ struct Scan {
     parallel(stretches, [&](int64_t task) {
       const int64_t first = task * stretch, last = std::min(segments, first + stretch);
       Tiles<AccOf<C, P>> totals((last - first) * lines);
-      for (int64_t s = first; s < last; ++s) totals_together(at, lines, s, totals.data + (s - first) * lines);
+      if (lines == 1) totals_of_line(at, first, last, totals.data);
+      else for (int64_t s = first; s < last; ++s) totals_together(at, lines, s, totals.data + (s - first) * lines);
       for (int spins = 0; turn.load(std::memory_order_acquire) != task; ++spins) {
-        if (spins > 1000) sched_yield();
+        if (spins > 20000) sched_yield();
       }
       Tiles<Carry> carries(lines);
       for (int64_t i = 0; i < lines; ++i) {

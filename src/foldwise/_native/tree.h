@@ -345,6 +345,22 @@ FW_INLINE AccOf<G, N> prefix_of_packs(const AccOf<G, N>& a) {
   return doubled<G, 4, N>(doubled<G, 2, N>(doubled<G, 1, N>(a)));
 }
 
+// The last of each of eight packs: neighbours merge, then pairs, then fours.
+template <class G>
+FW_INLINE AccOf<G, 8> lasts_of_packs(AccOf<G, 8>* packs) {
+  const auto even = [](const auto& p, const auto& q) { return every_second<0>(p, q); };
+  const auto odd = [](const auto& p, const auto& q) { return every_second<1>(p, q); };
+#pragma GCC unroll 3
+  for (int left = 4; left >= 1; left /= 2) {
+#pragma GCC unroll 4
+    for (int i = 0; i < left; ++i) {
+      const AccOf<G, 8> a = packs[2 * i], b = packs[2 * i + 1];
+      packs[i] = G::merge(remade<AccOf<G, 8>>(even, a, b), remade<AccOf<G, 8>>(odd, a, b));
+    }
+  }
+  return packs[0];
+}
+
 // The same for eight rows of N columns.
 template <class G, int N>
 FW_INLINE void prefix_of_rows(AccOf<G, N>* rows) {

@@ -146,6 +146,23 @@ FW_INLINE Pack<T, N> halves_of(const Pack<T, N>& a, const Pack<T, N>& b) {
   return r;
 }
 
+// The even (Odd = 0) or odd (Odd = 1) elements of a, then of b.
+template <int Odd, class T, int N>
+FW_INLINE Pack<T, N> every_second(const Pack<T, N>& a, const Pack<T, N>& b) {
+  constexpr auto index = [](int k) { return 2 * k + Odd; };
+  Pack<T, N> r;
+  if constexpr (Pack<T, N>::chunks == 1) {
+    r.v[0] = pick<N>(a.v[0], b.v[0], index);
+  } else {
+    constexpr int C = Pack<T, N>::chunks, W = Pack<T, N>::width;
+    for (int c = 0; c < C; ++c) {
+      const auto& from = c < C / 2 ? a : b;
+      r.v[c] = pick<W>(from.v[2 * c % C], from.v[2 * c % C + 1], index);
+    }
+  }
+  return r;
+}
+
 // Inside every group of 2H elements: the last of the lower half, seen by the upper half; `absent` elsewhere.
 template <int H, class T, int N>
 FW_INLINE Pack<T, N> carried_up(const Pack<T, N>& a, const Pack<T, N>& absent) {
