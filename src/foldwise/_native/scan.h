@@ -190,16 +190,16 @@ struct Scan {
   }
 
   // What lies a little further on will be read soon.
-  static FW_INLINE void fetch_ahead(const void* p, int64_t bytes) {
-    const char* ahead = static_cast<const char*>(p) + prefetch_distance;
-    for (int64_t line = 0; line < bytes; line += 64) __builtin_prefetch(ahead + line, 0, 3);
+  static FW_INLINE void fetch_ahead(const void* p, int64_t bytes, int64_t distance = prefetch_distance) {
+    const char* ahead = static_cast<const char*>(p) + distance;
+    for (int64_t line = 0; line < bytes; line += 64) __builtin_prefetch(ahead + line, 0, 2);
   }
 
-  void scan_segment_at(const Place& at, int64_t segment, Carry& carry) {
+  void scan_segment_at(const Place& at, int64_t segment, Carry& carry, int64_t distance = prefetch_distance) {
     S gathered[segment_size];
     const S* in = segment_in(at, segment, gathered);
     const int64_t n = segment_length(segment);
-    if (streaming && direct_in) fetch_ahead(in, n * sizeof(S));
+    if (streaming && direct_in) fetch_ahead(in, n * sizeof(S), distance);
     char* out = at.out + (segment * segment_size + plan.shifted) * plan.along.out;
     if (direct_out && !streaming) return scan_segment(in, n, carry, reinterpret_cast<Out*>(out));
     if (direct_out || reversed_out) {
@@ -316,15 +316,18 @@ struct Scan {
            is_out(plan.sink.dtype);
   }
 
-  void scan_together(const Place& at, int64_t lines, int64_t segment, Carry* carries) {
+  void scan_together(const Place& at, int64_t lines, int64_t segment, Carry* carries,
+                     int64_t distance = prefetch_distance) {
     if (!interleaved(lines)) {
-      for (int64_t i = 0; i < lines; ++i) scan_segment_at(beside(at, i), segment, carries[i]);
+      for (int64_t i = 0; i < lines; ++i) scan_segment_at(beside(at, i), segment, carries[i], distance);
       return;
     }
     const int64_t n = segment_length(segment);
     S rows[most_interleaved_words * segment_size];
     Out scanned[most_interleaved_words * segment_size];
-    deinterleave(rows, segment_size, at.x + segment * segment_size * plan.along.x, lines, n);
+    const char* x = at.x + segment * segment_size * plan.along.x;
+    if (streaming) fetch_ahead(x, n * plan.along.x, distance);
+    deinterleave(rows, segment_size, x, lines, n);
     for (int64_t i = 0; i < lines; ++i) scan_segment(rows + i * segment_size, n, carries[i], scanned + i * segment_size);
     char* out = at.out + (segment * segment_size + plan.shifted) * plan.along.out;
     if (!streaming) return interleave(out, scanned, segment_size, lines, n);
@@ -397,7 +400,9 @@ struct Scan {
         for (int64_t t = 0; t < last - first; ++t) passed.data[i].advance(totals.data[t * lines + i]);
       }
       turn.store(task + 1, std::memory_order_release);
-      for (int64_t s = first; s < last; ++s) scan_together(at, lines, s, carries.data);
+      // What is scanned now is in cache already: fetch the stretch that falls to this thread next.
+      const int64_t next = thread_count() * stretch * segment_size * std::abs(plan.along.x);
+      for (int64_t s = first; s < last; ++s) scan_together(at, lines, s, carries.data, next);
       finish_streaming();
     });
   }
