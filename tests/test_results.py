@@ -86,11 +86,13 @@ def test_out_is_returned_itself(fold: Fold) -> None:
 
 
 @EVERY_FOLD
-def test_results_are_new_writable_c_arrays(fold: Fold) -> None:
+def test_results_are_new_writable_dense_arrays(fold: Fold) -> None:
     for layout in cases.LAYOUTS.values():
         x = layout(np.ones((2, 3, 4), np.float32))
         result = fold.of(fw)(x, axis=1)
-        assert result.flags.c_contiguous
+        # A scan's result lies in memory as its input does, as NumPy's does.
+        order = sorted(range(3), key=lambda axis: -abs(x.strides[axis])) if fold.scan else range(2)
+        assert result.transpose(*order).flags.c_contiguous
         assert result.flags.writeable
         assert not np.shares_memory(result, x)
 

@@ -1,8 +1,11 @@
-"""What a NumPy user calls: reductions and scans over arrays."""
+"""What a NumPy user calls: reductions and scans over arrays.
+
+The decorated functions say what a call means; the core binds the same arguments without running their bodies.
+"""
 
 from typing import Any, Final
 
-from .engine import Overflow, as_array, entrance, reduce, scan
+from .engine import Overflow, as_array, direct_reduction, direct_scan, entrance, reduce, scan
 from .errors import AxisError
 
 _SUM: Final = entrance("sum")
@@ -13,6 +16,7 @@ _CUMULATIVE_SUM: Final = entrance("cumulative_sum")
 _CUMULATIVE_PROD: Final = entrance("cumulative_prod")
 
 
+@direct_reduction
 def sum(
     x: Any,
     /,
@@ -37,6 +41,7 @@ def sum(
     return reduce(_SUM, x, axis, dtype, out, keepdims, initial, where, overflow)
 
 
+@direct_reduction
 def prod(
     x: Any,
     /,
@@ -57,6 +62,7 @@ def prod(
     return reduce(_PROD, x, axis, dtype, out, keepdims, initial, where, overflow)
 
 
+@direct_scan
 def cumsum(
     x: Any,
     /,
@@ -79,6 +85,7 @@ def cumsum(
     return scan(_CUMSUM, x, axis, dtype, out, exclusive, reverse, include_initial, overflow)
 
 
+@direct_scan
 def cumprod(
     x: Any,
     /,
@@ -117,4 +124,5 @@ def _standard_axis(name: str, x: Any, axis: int | None) -> int | None:
     rank = as_array(name, x).ndim
     if rank == 1:
         return 0
-    raise AxisError(f"{name}: axis must be given for rank {rank} (accepted: {-rank}..{rank - 1}); only rank 1 has a default")
+    accepted = f"accepted: {-rank}..{rank - 1}; only rank 1 has a default" if rank else "a 0-d array has no axis"
+    raise AxisError(f"{name}: axis must be given for rank {rank} ({accepted})")

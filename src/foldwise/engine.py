@@ -4,7 +4,7 @@ import operator
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -16,6 +16,7 @@ from .errors import ArgumentError, AxisError, DtypeError, OptionError, Overflowe
 from .folds import FOLDS, Fold
 
 Overflow = Literal["wrap", "saturate", "raise"]
+Function = TypeVar("Function", bound=Callable[..., Any])
 Array = NDArray[Any]
 
 VERSION: Final = _native.VERSION
@@ -262,7 +263,7 @@ def as_array(name: str, x: Any) -> Array:
 
 
 def _dtype_of(array: Array) -> Dtype:
-    return _BY_NUMBER[array.dtype.num]
+    return _BY_NUMBER[_number(array.dtype)]
 
 
 def _accepted(name: str, array: Array) -> Dtype:
@@ -357,6 +358,8 @@ def _initial(name: str, initial: Any, result: Dtype, source: Dtype, overflow: Ov
         if result.kind == "f" and not isinstance(initial, str | bytes):
             return float(initial)
         value = operator.index(initial)
+    except OverflowError:
+        raise OptionError(f"{name}: initial is an integer too large for any float; give one below 2**1024") from None
     except (TypeError, ValueError):
         kind = "number" if result.kind == "f" else "integer"
         raise ArgumentError(
@@ -481,3 +484,13 @@ scan: Final[Callable[..., Any]] = _native.scan
 def entrance(name: str) -> int:
     """The number by which `reduce` and `scan` know a public function."""
     return [known for known, _ in ENTRANCES].index(name)
+
+
+def direct_reduction(function: Function) -> Function:
+    """The function of that name in ENTRANCES without its Python frame: same signature, same documentation."""
+    return _native.direct_reduce(function, entrance(function.__name__))
+
+
+def direct_scan(function: Function) -> Function:
+    """The same for a scan."""
+    return _native.direct_scan(function, entrance(function.__name__))

@@ -7,6 +7,8 @@
 
 #include <cstring>
 
+#include "declared.h"
+#include "direct.h"
 #include "isas.h"
 #include "memory.h"
 #include "plan.h"
@@ -21,39 +23,6 @@ namespace {
 
 const Isa* current = nullptr;
 KernelTable table;
-
-// ---- what Python declares, given once by configure()
-
-// The default way of a fold through a dtype: what reads it, and what comes out.
-struct Route {
-  int column;
-  int out;  // dtype code
-};
-
-// A public function: the fold it computes and the route of each dtype.
-struct Entrance {
-  int fold;
-  double identity;
-  Route routes[dtype_count];
-};
-
-constexpr int most_entrances = 64;
-
-struct {
-  int numbers[dtype_count];  // NumPy's type number of each dtype
-  int entrance_count;
-  Entrance entrances[most_entrances];
-  PyObject* general_reduce;
-  PyObject* general_scan;
-  PyObject* wrap;  // the string "wrap"
-} declared;
-
-int code_of(int number) {
-  for (int code = 0; code < dtype_count; ++code) {
-    if (declared.numbers[code] == number) return code;
-  }
-  return -1;
-}
 
 // ---- running a plan
 
@@ -164,38 +133,6 @@ bool plain_axes(PyObject* axis, int rank, uint64_t* folded) {
   return true;
 }
 
-// The code of a plain array's dtype, or -1.
-int plain_code(PyObject* x) {
-  if (!PyArray_CheckExact(x)) return -1;
-  PyArrayObject* array = reinterpret_cast<PyArrayObject*>(x);
-  if (!PyArray_ISNOTSWAPPED(array)) return -1;
-  return code_of(PyArray_TYPE(array));
-}
-
-Extent extent_of(PyArrayObject* array) {
-  return {PyArray_BYTES(array), PyArray_ITEMSIZE(array), PyArray_NDIM(array), PyArray_DIMS(array), PyArray_STRIDES(array)};
-}
-
-// Whether `out` can be written as it is: the right dtype and shape, and nowhere near x.
-bool plain_out(PyObject* out, PyArrayObject* x, int code, int rank, const npy_intp* shape) {
-  if (plain_code(out) != code) return false;
-  PyArrayObject* array = reinterpret_cast<PyArrayObject*>(out);
-  return PyArray_NDIM(array) == rank && PyArray_CompareLists(PyArray_DIMS(array), shape, rank) &&
-         PyArray_ISWRITEABLE(array) && !extent_of(array).meets(extent_of(x));
-}
-
-// A new array. Where `like` has its rank, their axes lie in memory in one order, so that both are walked alike.
-PyArrayObject* new_array(int rank, const npy_intp* shape, int code, PyArrayObject* like) {
-  PyArray_Descr* descr = PyArray_DescrFromType(declared.numbers[code]);
-  if (!descr) return nullptr;
-  npy_intp strides[max_rank];
-  const bool reordered = like && !PyArray_IS_C_CONTIGUOUS(like) && PyArray_NDIM(like) == rank;
-  if (reordered) lay_out_like(rank, shape, PyArray_STRIDES(like), item_size(static_cast<Dtype>(code)), strides);
-  LargeResults scope(PyArray_MultiplyList(shape, rank) * item_size(static_cast<Dtype>(code)));
-  return reinterpret_cast<PyArrayObject*>(PyArray_NewFromDescr(&PyArray_Type, descr, rank, shape,
-                                                               reordered ? strides : nullptr, nullptr, 0, nullptr));
-}
-
 const Entrance* entrance_argument(PyObject* value) {
   const long number = PyLong_AsLong(value);
   if (number >= 0 && number < declared.entrance_count) return &declared.entrances[number];
@@ -276,6 +213,14 @@ PyObject* scan(PyObject*, PyObject* const* args, Py_ssize_t count) {
               static_cast<Dtype>(route.out)},
              x, __builtin_ctzll(axis_bit), out, args[6] == Py_True, args[5] == Py_True, default_finish(*entrance));
   return reinterpret_cast<PyObject*>(out);
+}
+
+// direct_reduce(function, entrance), direct_scan(function, entrance): see direct.h.
+template <Target target>
+PyObject* direct(PyObject*, PyObject* args) {
+  PyObject *function, *entrance;
+  if (!PyArg_ParseTuple(args, "OO", &function, &entrance)) return nullptr;
+  return make_direct(function, entrance, target);
 }
 
 // ---- the general path's way in: everything checked, nothing guessed
@@ -431,7 +376,6 @@ PyObject* set_threads(PyObject*, PyObject* count) {
 }
 
 PyObject* threads(PyObject*, PyObject*) { return PyLong_FromLong(thread_count()); }
-PyObject* cpus(PyObject*, PyObject*) { return PyLong_FromLong(available_cpus()); }
 
 PyObject* read_probe(PyObject*, PyObject* object) {
   if (!PyArray_Check(object) || !PyArray_ISONESEGMENT(reinterpret_cast<PyArrayObject*>(object))) {
@@ -461,6 +405,8 @@ PyObject* copy_probe(PyObject*, PyObject* args) {
 PyMethodDef methods[] = {
     {"reduce", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(reduce)), METH_FASTCALL, nullptr},
     {"scan", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(scan)), METH_FASTCALL, nullptr},
+    {"direct_reduce", direct<reduce>, METH_VARARGS, nullptr},
+    {"direct_scan", direct<scan>, METH_VARARGS, nullptr},
     {"run_reduce", run_reduce, METH_VARARGS, nullptr},
     {"run_scan", run_scan, METH_VARARGS, nullptr},
     {"empty", empty, METH_VARARGS, nullptr},
@@ -472,7 +418,6 @@ PyMethodDef methods[] = {
     {"fold_names", fold_names, METH_NOARGS, nullptr},
     {"set_threads", set_threads, METH_O, nullptr},
     {"threads", threads, METH_NOARGS, nullptr},
-    {"cpus", cpus, METH_NOARGS, nullptr},
     {"probe_read", read_probe, METH_O, nullptr},
     {"probe_copy", copy_probe, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};
@@ -484,6 +429,7 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, "foldwise._native", nullptr, -1
 
 PyMODINIT_FUNC PyInit__native() {
   import_array();
+  if (!foldwise::ready_direct()) return nullptr;
   PyObject* module = PyModule_Create(&foldwise::definition);
   if (module && PyModule_AddStringConstant(module, "VERSION", FOLDWISE_VERSION) < 0) Py_CLEAR(module);
 #if defined(Py_GIL_DISABLED)

@@ -30,11 +30,11 @@ struct Scan {
   const bool direct_in, direct_out, reversed_out, streaming;
   std::atomic<bool> fits{true};
 
+  template <class T>
+  static constexpr bool alike =
+      std::is_same_v<T, Out> || (std::is_integral_v<T> && std::is_integral_v<Out> && sizeof(T) == sizeof(Out));
   static bool is_out(Dtype dtype) {
-    return with_type(dtype, [](auto sample) {
-      using T = decltype(sample);
-      return std::is_same_v<T, Out> || (std::is_integral_v<T> && std::is_integral_v<Out> && sizeof(T) == sizeof(Out));
-    });
+    return with_type(dtype, [](auto sample) { return alike<decltype(sample)>; });
   }
 
   explicit Scan(const ScanPlan& p)
@@ -61,8 +61,8 @@ struct Scan {
     const A identity = initial_of<A>(plan.finish);
     if (plan.shifted) scatter(at.out, plan.along.out, &identity, 1);
   }
-  void note(const Judge& judge) {
-    if (!judge.fits) fits.store(false, std::memory_order_relaxed);
+  void note(bool fit) {
+    if (!fit) fits.store(false, std::memory_order_relaxed);
   }
 
   bool run() {
@@ -114,7 +114,7 @@ struct Scan {
       });
       canonical_from_here(to, n, newest);
       settle(to);
-      note(judge);
+      note(judge.fits);
       return last;
     };
     if constexpr (F::guarded) {
@@ -262,8 +262,7 @@ struct Scan {
     return judge.fits;
   }
 
-  // A result with nothing before it.
-  template <class G, int N>
+  template <class G, int N>  // a result with nothing before it
   static FW_INLINE Pack<A, N> alone(const AccOf<G, N>& local, Judge& judge) {
     if constexpr (is_judged<G>) return G::judged(local, judge);
     else return G::result(local);
@@ -291,7 +290,7 @@ struct Scan {
           if (narrow) return scan_narrow_lines_in<G>(at.x, lines, to);
           return scan_short_lines_in<G>(at.x, kept.x, lines, to, kept.out);
         });
-        if (!fit) fits.store(false, std::memory_order_relaxed);
+        note(fit);
         if (past_caches) stream(out, to, lines * kept.out);
         at.advance(lines);
         first += lines;
@@ -349,8 +348,8 @@ struct Scan {
   void scan_lines() {
     // Lines that lie interleaved are walked together, so that a cache line is fetched once for all of them.
     constexpr int64_t most_together = 16;
-    const Axis* inner = plan.kept_rank ? &plan.kept[plan.kept_rank - 1] : nullptr;
-    const int64_t together = inner && columns_are_closer() && inner->size <= most_together ? inner->size : 1;
+    const int64_t side_by_side = plan.kept_rank && columns_are_closer() ? plan.kept[plan.kept_rank - 1].size : 1;
+    const int64_t together = side_by_side <= most_together ? side_by_side : 1;
     const int rank = together > 1 ? plan.kept_rank - 1 : plan.kept_rank;
     const int64_t groups = plan.lines / together;
     const int64_t group_bytes = together * count * static_cast<int64_t>(sizeof(S));
@@ -440,12 +439,8 @@ struct Scan {
     S gathered[pack_size][strip_columns];
     alignas(64) Out results[pack_size][strip_columns];
     A wide[pack_size][strip_columns];
-    // Columns beyond the last are absent.
-    for (auto& row : gathered) std::fill(row + columns, row + vectors * W, reader.absent);
-    if (plan.shifted) {
-      const A identity = initial_of<A>(plan.finish);
-      for (int64_t c = 0; c < columns; ++c) scatter(at.out + c * kept.out, 0, &identity, 1);
-    }
+      for (auto& row : gathered) std::fill(row + columns, row + vectors * W, reader.absent);
+    for (int64_t c = 0; c < columns; ++c) write_identity({nullptr, at.out + c * kept.out});
     Judge judge{plan.finish};
     for (int64_t begin = 0; begin < count; begin += segment_size) {
       const int64_t end = std::min(count, begin + segment_size);
@@ -492,7 +487,7 @@ struct Scan {
       }
       for (int64_t v = 0; v < vectors; ++v) carries[v].advance(so_far[v]);
     }
-    note(judge);
+    note(judge.fits);
   }
 };
 

@@ -1,0 +1,74 @@
+// What Python declares, given once by configure(): dtypes and public functions. And arrays of those dtypes.
+#pragma once
+#include <Python.h>
+#include <numpy/arrayobject.h>
+
+#include "memory.h"
+#include "plan.h"
+
+namespace foldwise {
+
+// The default way of a fold through a dtype: what reads it, and what comes out.
+struct Route {
+  int column;
+  int out;  // dtype code
+};
+
+// A public function: the fold it computes and the route of each dtype.
+struct Entrance {
+  int fold;
+  double identity;
+  Route routes[dtype_count];
+};
+
+constexpr int most_entrances = 64;
+
+inline struct {
+  int numbers[dtype_count];  // NumPy's type number of each dtype
+  int entrance_count;
+  Entrance entrances[most_entrances];
+  PyObject* general_reduce;
+  PyObject* general_scan;
+  PyObject* wrap;  // the string "wrap"
+} declared;
+
+inline int code_of(int number) {
+  for (int code = 0; code < dtype_count; ++code) {
+    if (declared.numbers[code] == number) return code;
+  }
+  return -1;
+}
+
+// The code of a plain array's dtype, or -1.
+inline int plain_code(PyObject* x) {
+  if (!PyArray_CheckExact(x)) return -1;
+  PyArrayObject* array = reinterpret_cast<PyArrayObject*>(x);
+  if (!PyArray_ISNOTSWAPPED(array)) return -1;
+  return code_of(PyArray_TYPE(array));
+}
+
+inline Extent extent_of(PyArrayObject* array) {
+  return {PyArray_BYTES(array), PyArray_ITEMSIZE(array), PyArray_NDIM(array), PyArray_DIMS(array), PyArray_STRIDES(array)};
+}
+
+// Whether `out` can be written as it is: the right dtype and shape, and nowhere near x.
+inline bool plain_out(PyObject* out, PyArrayObject* x, int code, int rank, const npy_intp* shape) {
+  if (plain_code(out) != code) return false;
+  PyArrayObject* array = reinterpret_cast<PyArrayObject*>(out);
+  return PyArray_NDIM(array) == rank && PyArray_CompareLists(PyArray_DIMS(array), shape, rank) &&
+         PyArray_ISWRITEABLE(array) && !extent_of(array).meets(extent_of(x));
+}
+
+// A new array. Where `like` has its rank, their axes lie in memory in one order, so that both are walked alike.
+inline PyArrayObject* new_array(int rank, const npy_intp* shape, int code, PyArrayObject* like) {
+  PyArray_Descr* descr = PyArray_DescrFromType(declared.numbers[code]);
+  if (!descr) return nullptr;
+  npy_intp strides[max_rank];
+  const bool reordered = like && !PyArray_IS_C_CONTIGUOUS(like) && PyArray_NDIM(like) == rank;
+  if (reordered) lay_out_like(rank, shape, PyArray_STRIDES(like), item_size(static_cast<Dtype>(code)), strides);
+  LargeResults scope(PyArray_MultiplyList(shape, rank) * item_size(static_cast<Dtype>(code)));
+  return reinterpret_cast<PyArrayObject*>(PyArray_NewFromDescr(&PyArray_Type, descr, rank, shape,
+                                                               reordered ? strides : nullptr, nullptr, 0, nullptr));
+}
+
+}  // namespace foldwise

@@ -1,0 +1,141 @@
+#include "direct.h"
+
+#include <cstddef>
+#include <initializer_list>
+
+namespace foldwise {
+
+namespace {
+
+constexpr Py_ssize_t most_parameters = 15;
+
+struct Direct {
+  PyObject_HEAD
+  vectorcallfunc call;
+  PyObject* function;
+  PyObject* number;
+  Target target;
+  Py_ssize_t positional;  // parameters that may be given by position
+  Py_ssize_t parameters;
+  PyObject* names[most_parameters];     // interned, owned
+  PyObject* defaults[most_parameters];  // owned; null where an argument must be given
+};
+
+PyObject* call_direct(PyObject* self, PyObject* const* args, size_t flags, PyObject* keywords) {
+  Direct* direct = reinterpret_cast<Direct*>(self);
+  const Py_ssize_t given = PyVectorcall_NARGS(flags);
+  PyObject* slots[1 + most_parameters] = {direct->number};
+  bool fits = given <= direct->positional;
+  for (Py_ssize_t i = 0; fits && i < direct->parameters; ++i) slots[1 + i] = i < given ? args[i] : nullptr;
+  const Py_ssize_t named = fits && keywords ? PyTuple_GET_SIZE(keywords) : 0;
+  for (Py_ssize_t k = 0; fits && k < named; ++k) {
+    PyObject* name = PyTuple_GET_ITEM(keywords, k);
+    Py_ssize_t i = 1;  // the first parameter has no name to callers
+    while (i < direct->parameters && direct->names[i] != name) ++i;
+    fits = i < direct->parameters && !slots[1 + i];
+    if (fits) slots[1 + i] = args[given + k];
+  }
+  for (Py_ssize_t i = 0; fits && i < direct->parameters; ++i) {
+    if (!slots[1 + i]) slots[1 + i] = direct->defaults[i];
+    fits = slots[1 + i] != nullptr;
+  }
+  if (!fits) return PyObject_Vectorcall(direct->function, args, flags, keywords);
+  return direct->target(nullptr, slots, 1 + direct->parameters);
+}
+
+int visit_direct(PyObject* self, visitproc visit, void* arg) {
+  Direct* direct = reinterpret_cast<Direct*>(self);
+  Py_VISIT(direct->function);
+  return 0;
+}
+
+void free_direct(PyObject* self) {
+  Direct* direct = reinterpret_cast<Direct*>(self);
+  PyObject_GC_UnTrack(self);
+  Py_XDECREF(direct->function);
+  Py_XDECREF(direct->number);
+  for (PyObject* name : direct->names) Py_XDECREF(name);
+  for (PyObject* value : direct->defaults) Py_XDECREF(value);
+  Py_TYPE(self)->tp_free(self);
+}
+
+// Name, documentation, signature and module are the function's.
+PyObject* attribute(PyObject* self, PyObject* name) {
+  Direct* direct = reinterpret_cast<Direct*>(self);
+  if (PyUnicode_CompareWithASCIIString(name, "__wrapped__") == 0) return Py_NewRef(direct->function);
+  for (const char* own : {"__class__", "__reduce__", "__reduce_ex__", "__call__"}) {
+    if (PyUnicode_CompareWithASCIIString(name, own) == 0) return PyObject_GenericGetAttr(self, name);
+  }
+  return PyObject_GetAttr(direct->function, name);
+}
+
+PyObject* describe(PyObject* self) {
+  PyObject* name = PyObject_GetAttrString(reinterpret_cast<Direct*>(self)->function, "__name__");
+  PyObject* text = name ? PyUnicode_FromFormat("<foldwise.%U>", name) : nullptr;
+  Py_XDECREF(name);
+  return text;
+}
+
+// Pickled as the function is: by its name.
+PyObject* reduce_to_name(PyObject* self, PyObject*) {
+  return PyObject_GetAttrString(reinterpret_cast<Direct*>(self)->function, "__qualname__");
+}
+
+PyMethodDef direct_methods[] = {{"__reduce__", reduce_to_name, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
+
+PyTypeObject direct_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+}  // namespace
+
+bool ready_direct() {
+  direct_type.tp_name = "foldwise._native.direct";
+  direct_type.tp_basicsize = sizeof(Direct);
+  direct_type.tp_dealloc = free_direct;
+  direct_type.tp_free = PyObject_GC_Del;
+  direct_type.tp_traverse = visit_direct;
+  direct_type.tp_vectorcall_offset = offsetof(Direct, call);
+  direct_type.tp_call = PyVectorcall_Call;
+  direct_type.tp_getattro = attribute;
+  direct_type.tp_repr = describe;
+  direct_type.tp_methods = direct_methods;
+  direct_type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
+  return PyType_Ready(&direct_type) == 0;
+}
+
+PyObject* make_direct(PyObject* function, PyObject* number, Target target) {
+  if (!PyFunction_Check(function)) return PyErr_Format(PyExc_TypeError, "direct takes a Python function");
+  PyCodeObject* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  const Py_ssize_t parameters = code->co_argcount + code->co_kwonlyargcount;
+  if (parameters > most_parameters) return PyErr_Format(PyExc_ValueError, "direct takes %zd parameters at most", most_parameters);
+  Direct* direct = PyObject_GC_New(Direct, &direct_type);
+  if (!direct) return nullptr;
+  direct->call = call_direct;
+  direct->function = Py_NewRef(function);
+  direct->number = Py_NewRef(number);
+  direct->target = target;
+  direct->positional = code->co_argcount;
+  direct->parameters = parameters;
+  for (Py_ssize_t i = 0; i < most_parameters; ++i) direct->names[i] = direct->defaults[i] = nullptr;
+  PyObject* names = PyCode_GetVarnames(code);
+  PyObject* by_position = PyFunction_GET_DEFAULTS(function);
+  PyObject* by_name = PyFunction_GET_KW_DEFAULTS(function);
+  const Py_ssize_t first_default = code->co_argcount - (by_position ? PyTuple_GET_SIZE(by_position) : 0);
+  for (Py_ssize_t i = 0; names && i < parameters; ++i) {
+    direct->names[i] = Py_NewRef(PyTuple_GET_ITEM(names, i));
+    PyUnicode_InternInPlace(&direct->names[i]);
+    PyObject* value = nullptr;
+    if (i < code->co_argcount) {
+      if (i >= first_default) value = PyTuple_GET_ITEM(by_position, i - first_default);
+    } else if (by_name) {
+      value = PyDict_GetItem(by_name, direct->names[i]);
+    }
+    direct->defaults[i] = Py_XNewRef(value);
+  }
+  Py_XDECREF(names);
+  PyObject_GC_Track(reinterpret_cast<PyObject*>(direct));
+  if (names) return reinterpret_cast<PyObject*>(direct);
+  Py_DECREF(direct);
+  return nullptr;
+}
+
+}  // namespace foldwise

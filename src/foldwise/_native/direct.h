@@ -1,0 +1,16 @@
+// Callables that take a Python function's place: the same signature and documentation, without its frame.
+#pragma once
+#include <Python.h>
+
+namespace foldwise {
+
+// What a direct call ends in: `arguments` holds a number, then every parameter of the function in order.
+using Target = PyObject* (*)(PyObject* self, PyObject* const* arguments, Py_ssize_t count);
+
+// A callable like `function`, whose calls go to `target` with `number`. Calls that do not fit the function's signature
+// go to the function itself, for it to say so.
+PyObject* make_direct(PyObject* function, PyObject* number, Target target);
+
+bool ready_direct();
+
+}  // namespace foldwise
