@@ -359,7 +359,7 @@ def _initial(name: str, initial: Any, result: Dtype, source: Dtype, overflow: Ov
             return float(initial)
         value = operator.index(initial)
     except OverflowError:
-        raise OptionError(f"{name}: initial is an integer too large for any float; give one below 2**1024") from None
+        raise OptionError(f"{name}: initial is an integer too large for a {result.name} result; give one below 2**1024") from None
     except (TypeError, ValueError):
         kind = "number" if result.kind == "f" else "integer"
         raise ArgumentError(
