@@ -41,6 +41,8 @@ struct Cursor {
   Cursor(const Axis* nest, int nest_rank, const char* x_start, const char* mask_start, int64_t position)
       : axes(nest), rank(nest_rank), x(x_start), mask(mask_start) {
     for (int a = rank - 1; a >= 0; --a) {
+      index[a] = 0;
+      if (position == 0) continue;  // the common start costs no division
       index[a] = position % axes[a].size;
       position /= axes[a].size;
       move(a, index[a]);

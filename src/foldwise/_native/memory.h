@@ -7,8 +7,8 @@
 
 namespace foldwise {
 
-// From this size on a result is worth keeping memory for.
-constexpr std::int64_t large_result = 1 << 20;
+// From this size on a result is worth keeping memory for; below it, malloc keeps its own.
+constexpr std::int64_t large_result = 8 << 20;
 
 // How much freed memory may be kept, in bytes. The kernel may take it back under pressure; 0 keeps none.
 void set_kept_memory(std::int64_t bytes);

@@ -224,7 +224,7 @@ struct Reduction {
   static constexpr int64_t most_interleaved = 32;
   static constexpr int most_pieces = 8;
 
-  // Part of a block: `distance` bytes on from its start lies what the next piece, or the one after it, will read.
+  // Part of a block; `distance` bytes on from its start lies what will be read next.
   struct Piece {
     const S* p;
     int64_t count, distance;
@@ -241,21 +241,24 @@ struct Reduction {
     }
   }
 
-  // How many pieces the next `count` elements make where they lie; 0, and `from` stays, if they must be gathered.
-  int stretches(Cursor& from, int64_t count, Piece* pieces) const {
-    const Cursor start = from;
+  // Whether every block can be taken where it lies: in one stretch, or in a few that are whole steps each.
+  bool in_pieces(bool contiguous) const {
+    const int64_t stretch = inner_fold().size;
+    return contiguous && (plan.fold_rank <= 1 || (stretch % L == 0 && stretch * (most_pieces - 2) >= T::block));
+  }
+
+  // The next `count` elements where they lie. While a piece is folded the next is fetched, wherever memory goes on.
+  static FW_INLINE int take_pieces(Cursor& from, int64_t count, Piece* pieces) {
     int n = 0;
-    bool fine = true;
-    for_stretches(from, count, [&](const char* x, int64_t done, int64_t some) {
-      fine &= n < most_pieces && (some % L == 0 || done + some == count);
-      if (!fine) return;
-      // At the end of a stretch memory goes on elsewhere: look ahead to there.
-      const int64_t jump = from.x - (x + some * inner_fold().x);
-      pieces[n++] = {reinterpret_cast<const S*>(x), some, prefetch_distance + jump};
+    for_stretches(from, count, [&](const char* x, int64_t, int64_t some) FW_INLINED {
+      pieces[n++] = {reinterpret_cast<const S*>(x), some, 0};
     });
-    if (fine) return n;
-    from = start;
-    return 0;
+    for (int i = 0; i < n; ++i) {
+      const char* next = i + 1 < n ? reinterpret_cast<const char*>(pieces[i + 1].p) : from.x;
+      pieces[i].distance = next - reinterpret_cast<const char*>(pieces[i].p);
+    }
+    if (n == 1 && pieces[0].distance == count * size) pieces[0].distance = prefetch_distance;
+    return n;
   }
 
   void sequences() {
@@ -268,6 +271,7 @@ struct Reduction {
   template <int static_lanes>
   void sequences_of(int64_t k, int unit_rank) {
     const bool contiguous = plan.source.direct && inner_fold().x == k * size;
+    const bool as_it_lies = in_pieces(contiguous);
     const int64_t vectors = L * k / W;
     const auto fold = [&](int64_t unit, int64_t first, int64_t last, CarefulAcc* tiles) {
       const Cursor start = kept_cursor(unit_rank, unit);
@@ -277,11 +281,11 @@ struct Reduction {
       Counter<C> counter{tiles, vectors};
       for (int64_t block = first; block < last; ++block) {
         const int64_t count = std::min<int64_t>(T::block, plan.count - block * T::block);
-        // Stretches of memory as they lie, if all but the last are whole steps; otherwise gathered into one.
         Piece pieces[most_pieces];
         int n = 0;
-        if (contiguous) n = stretches(from, count, pieces);
-        if (n == 0) {
+        if (as_it_lies) {
+          n = take_pieces(from, count, pieces);
+        } else {
           gathered.resize(T::block * k);
           if (contiguous) for_stretches(from, count, [&](const char* x, int64_t done, int64_t some) {
             std::memcpy(gathered.data() + done * k, x, some * k * size);

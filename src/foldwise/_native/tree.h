@@ -31,7 +31,7 @@ template <class T>
 struct Tiles {
   std::unique_ptr<char[]> memory;
   T* data;
-  explicit Tiles(int64_t count) : memory(new char[count * sizeof(T) + 64]) {
+  explicit Tiles(int64_t count) : memory(count ? new char[count * sizeof(T) + 64] : nullptr) {
     data = reinterpret_cast<T*>((reinterpret_cast<std::uintptr_t>(memory.get()) + 63) & ~std::uintptr_t{63});
   }
 };
