@@ -84,10 +84,8 @@ class Bound:
         limits = limits_of(self.out)
         if np.isnan(result):
             return False
-        if np.isinf(result):
-            result_value = as_if_unbounded(result > 0, value, limits.maxexp)
-        else:
-            result_value = scalar(result)
+        unbounded = np.isinf(result)
+        result_value = as_if_unbounded(result > 0, value, limits.maxexp) if unbounded else scalar(result)
         finest = scalar(limits.smallest_subnormal)
         lowest = min(exponent for _, exponent in (result_value, value, magnitude, finest))
         y, v, m, f = (

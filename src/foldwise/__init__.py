@@ -2,8 +2,7 @@
 
 from .arrays import cumprod, cumsum, cumulative_prod, cumulative_sum, prod, sum
 from .config import show_config
-from .engine import VERSION as __version__
-from .engine import get_num_threads, set_num_threads
+from .engine import __version__, get_num_threads, set_num_threads
 from .errors import (
     ArgumentError,
     AxisError,

@@ -7,20 +7,25 @@ import ml_dtypes
 import numpy as np
 
 from . import engine
+from .errors import OptionError
 
 
 def show_config(mode: Literal["print", "dicts"] = "print") -> dict[str, dict[str, Any]] | None:
     """Print versions, instruction sets and threads, or return them as dictionaries, as NumPy does."""
     if mode not in ("print", "dicts"):
-        raise engine.OptionError(f'show_config: mode = {mode!r}; accepted are "print" and "dicts"')
+        raise OptionError(f'show_config: mode = {mode!r}; accepted are "print" and "dicts"')
     config: dict[str, dict[str, Any]] = {
         "versions": {
-            "foldwise": engine.VERSION,
+            "foldwise": engine.__version__,
             "numpy": np.__version__,
             "ml_dtypes": ml_dtypes.__version__,
             "python": platform.python_version(),
         },
-        "instruction sets": {"in use": engine.isa(), "available": engine.available_isas(), "machine": platform.machine()},
+        "instruction sets": {
+            "in use": engine.isa(),
+            "available": engine.available_isas(),
+            "machine": platform.machine(),
+        },
         "threads": {"in use": engine.get_num_threads()},
     }
     if mode == "dicts":

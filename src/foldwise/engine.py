@@ -19,12 +19,12 @@ Overflow = Literal["wrap", "saturate", "raise"]
 Function = TypeVar("Function", bound=Callable[..., Any])
 Array = NDArray[Any]
 
-VERSION: Final = _native.VERSION
+__version__: Final = _native.VERSION
 
 _NUMPY: Final = tuple(
     np.dtype(ml_dtypes.bfloat16 if dtype.name == "bfloat16" else dtype.name) for dtype in dtypes.TABLE
 )
-_BY_NUMBER: Final = {numpy.num: dtype for numpy, dtype in zip(_NUMPY, dtypes.TABLE, strict=True)}
+_BY_NUMBER: Final[dict[int, Dtype]] = {numpy.num: dtype for numpy, dtype in zip(_NUMPY, dtypes.TABLE, strict=True)}
 _COLUMN_CODES: Final = {name: code for code, name in enumerate(dtypes.COLUMNS)}
 _FOLD_CODES: Final = {name: code for code, name in enumerate(_native.fold_names())}
 ENTRANCES: Final = tuple((name, fold) for fold in FOLDS for name in (fold.name, fold.scan, fold.standard_scan))
@@ -94,7 +94,7 @@ class Scan:
     def run(self, x: Array, out: Array | None = None) -> Array:
         """Scan `x`. `out`, where given, has the result's shape and dtype, and may be `x` itself."""
         in_place = out is not None and _same_memory(x, out)
-        read_again = self.exclusive or self.include_initial or self.result.kind == "f" and self.fold.identity != 0
+        read_again = self.exclusive or self.include_initial or (self.result.kind == "f" and self.fold.identity != 0)
         target, final = _working_array(
             self.name, self.shape_for(x.shape), self.result, x, out, self.overflow, in_place and read_again
         )
@@ -153,7 +153,7 @@ def _working_array(
     overflow: Overflow,
     detached: bool = False,
 ) -> tuple[Array, Array | None]:
-    """The array to compute into (its axes in memory ordered as in `like`), and where to copy it afterwards, if anywhere."""
+    """The array to compute into, laid out in memory as `like` is, and where to copy it afterwards, if anywhere."""
     if out is not None and out.dtype.isnative and overflow != "raise" and not detached:
         return out, None
     try:
@@ -359,11 +359,12 @@ def _initial(name: str, initial: Any, result: Dtype, source: Dtype, overflow: Ov
             return float(initial)
         value = operator.index(initial)
     except OverflowError:
-        raise OptionError(f"{name}: initial is an integer too large for a {result.name} result; give one below 2**1024") from None
+        raise OptionError(f"{name}: initial is too large for a {result.name} result; give one below 2**1024") from None
     except (TypeError, ValueError):
         kind = "number" if result.kind == "f" else "integer"
         raise ArgumentError(
-            f"{name}: initial = {initial!r} is of type {type(initial).__name__}; a {result.name} result takes one {kind}"
+            f"{name}: initial = {initial!r} is of type {type(initial).__name__}; "
+            f"a {result.name} result takes one {kind}"
         ) from None
     low, high = _limits(result)
     if overflow != "wrap":
@@ -403,7 +404,7 @@ def _overlap(x: Array, out: Array) -> bool:
     if not np.may_share_memory(x, out):
         return False
     try:
-        return np.shares_memory(x, out, max_work=10_000)
+        return np.shares_memory(x, out, max_work=10_000)  # type: ignore[arg-type]  # any number of steps is accepted
     except np.exceptions.TooHardError:
         return True
 
