@@ -214,7 +214,7 @@ void deinterleave(Word* to, int64_t row, const Word* from, int64_t count) {
     }(std::make_integer_sequence<int, K>{});
   }
   for (; i < count; ++i) {
-    for (int r = 0; r < K; ++r) to[r * row + i] = from[i * K + r];
+    for (int r = 0; r < K; ++r) std::memcpy(to + r * row + i, from + i * K + r, sizeof(Word));
   }
 }
 
@@ -231,7 +231,7 @@ void interleave(Word* to, const Word* from, int64_t row, int64_t count) {
     }(std::make_integer_sequence<int, K>{});
   }
   for (; i < count; ++i) {
-    for (int r = 0; r < K; ++r) to[i * K + r] = from[r * row + i];
+    for (int r = 0; r < K; ++r) std::memcpy(to + i * K + r, from + r * row + i, sizeof(Word));
   }
 }
 

@@ -232,7 +232,7 @@ struct Scan {
         if (i + P <= count) return store(to + i, y);
         Out some[P];
         store(some, y);
-        for (int64_t j = i; j < count; ++j) to[j] = some[j - i];
+        std::memcpy(to + i, some, (count - i) * sizeof(Out));
       });
       canonical_from_here(to, count, newest);
     }

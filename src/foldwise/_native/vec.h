@@ -69,14 +69,26 @@ FW_INLINE Pack<T, N> each(F&& f, const Pack<T, N>& a, const More&... more) {
   return r;
 }
 
+// Integers wrap: their arithmetic is done without signs, where overflow is defined.
+template <class F, class T, int N>
+FW_INLINE Pack<T, N> wrapping(F&& f, const Pack<T, N>& a, const Pack<T, N>& b) {
+  if constexpr (std::is_integral_v<T>) {
+    using Signless = typename VectorOf<std::make_unsigned_t<T>, Pack<T, N>::width>::type;
+    using Vector = typename Pack<T, N>::Vector;
+    return each([&](Vector x, Vector y) { return (Vector)f((Signless)x, (Signless)y); }, a, b);
+  } else {
+    return each(f, a, b);
+  }
+}
+
 template <class T, int N> FW_INLINE Pack<T, N> operator+(Pack<T, N> a, Pack<T, N> b) {
-  return each([](auto x, auto y) { return x + y; }, a, b);
+  return wrapping([](auto x, auto y) { return x + y; }, a, b);
 }
 template <class T, int N> FW_INLINE Pack<T, N> operator-(Pack<T, N> a, Pack<T, N> b) {
-  return each([](auto x, auto y) { return x - y; }, a, b);
+  return wrapping([](auto x, auto y) { return x - y; }, a, b);
 }
 template <class T, int N> FW_INLINE Pack<T, N> operator*(Pack<T, N> a, Pack<T, N> b) {
-  return each([](auto x, auto y) { return x * y; }, a, b);
+  return wrapping([](auto x, auto y) { return x * y; }, a, b);
 }
 
 // ---- moving elements about
@@ -254,7 +266,7 @@ FW_INLINE Pack<A, N> load_some(const S* p, int count, A absent) {
   }
 #endif
   S padded[N] = {};
-  for (int i = 0; i < count; ++i) padded[i] = p[i];
+  std::memcpy(padded, p, count * sizeof(S));
   const Pack<A, N> all = load<A, N>(padded);
   Pack<A, N> r;
   for (int c = 0; c < Pack<A, N>::chunks; ++c) {
