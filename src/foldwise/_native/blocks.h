@@ -102,12 +102,26 @@ FW_INLINE T converted(S value) {
   } else return static_cast<T>(value);
 }
 
+// to[i] = last[-i].
+template <class T>
+void copy_backwards(T* to, const T* last, int64_t count) {
+  using Word = typename WordOf<sizeof(T)>::type;
+  constexpr int N = native<Word>;
+  int64_t i = 0;
+  for (; i + N <= count; i += N) {
+    const auto ahead = load_vector<Word, N>(last - i - N + 1);
+    store_vector(to + i, pick<N>(ahead, ahead, [](int k) { return N - 1 - k; }));
+  }
+  for (; i < count; ++i) std::memcpy(to + i, last - i, sizeof(T));
+}
+
 template <class T, class S, bool swapped>
 void gather(T* to, const char* from, int64_t stride, int64_t count) {
   constexpr int64_t size = sizeof(S);
   if (stride == size) {
     for (int64_t i = 0; i < count; ++i) to[i] = converted<T>(read<S, swapped>(from + i * size));
   } else if (stride == -size) {
+    if constexpr (std::is_same_v<T, S> && !swapped) return copy_backwards(to, reinterpret_cast<const S*>(from), count);
     for (int64_t i = 0; i < count; ++i) to[i] = converted<T>(read<S, swapped>(from - i * size));
   } else {
     for (int64_t i = 0; i < count; ++i) to[i] = converted<T>(read<S, swapped>(from + i * stride));

@@ -5,8 +5,8 @@
 #include <atomic>
 #include <vector>
 
+#include "sequence.h"
 #include "threads.h"
-#include "tree.h"
 
 namespace foldwise::FOLDWISE_ISA {
 
@@ -51,7 +51,7 @@ struct Reduction {
 
   bool run() {
     if (plan.shape == Shape::columns) columns();
-    else if (plan.shape == Shape::rows && blocks <= 1) short_rows();
+    else if (plan.shape == Shape::rows && (blocks <= 1 || (blocks <= most_row_blocks && rows_lie_whole()))) short_rows();
     else sequences();
     return fits;
   }
@@ -74,10 +74,26 @@ struct Reduction {
     if (!fit) fits.store(false, std::memory_order_relaxed);
   }
 
-  // ---- short rows: whole rows of at most one block, W at a time
+  // ---- short rows: whole rows of at most one block, or a few where they lie, W at a time
+
+  static constexpr int64_t most_row_blocks = 8;
+
+  bool rows_lie_whole() const { return plan.source.direct && plan.fold_rank <= 1 && inner_fold().x == size; }
+
+  template <class G>
+  static FW_OUTLINE typename Terms<G>::Acc long_row_vector(const S* p, int64_t count) {
+    typename Terms<G>::Acc tiles[(std::bit_width(static_cast<uint64_t>(most_row_blocks)) + 1) * L / W];
+    Counter<G> counter{tiles, L / W};
+    for (int64_t done = 0; done < count; done += T::block) {
+      fold_into_lanes<G, G::heavy ? 0 : L, !G::heavy>(p + done, std::min<int64_t>(T::block, count - done), L, counter.next());
+      counter.push();
+    }
+    return fold_lane_vectors<G>(counter.whole());
+  }
 
   template <class G>
   FW_INLINE typename Terms<G>::Acc row_vector(const S* p, int64_t count) const {
+    if (count > T::block) return long_row_vector<G>(p, count);
     if (prefetch) {
       const char* ahead = reinterpret_cast<const char*>(p) + prefetch_distance;
       for (int64_t line = 0; line < count * size; line += 64) __builtin_prefetch(ahead + line, 0, 3);
@@ -130,8 +146,7 @@ struct Reduction {
   void short_rows() {
     constexpr int64_t batch = 256;
     const Axis& kept = inner_kept();
-    const Axis& fold = inner_fold();
-    const bool direct = plan.source.direct && plan.fold_rank <= 1 && fold.x == size;
+    const bool direct = rows_lie_whole();
     const bool narrow = direct && plan.count >= 2 && plan.count <= most_interleaved_words && kept.x == plan.count * size &&
                         kept.size >= batch;
     share(plan.outputs, plan.count * size, [&](int64_t first, int64_t last) {
@@ -222,44 +237,7 @@ struct Reduction {
   // ---- long rows, and a few interleaved sequences
 
   static constexpr int64_t most_interleaved = 32;
-  static constexpr int most_pieces = 8;
-
-  // Part of a block; `distance` bytes on from its start lies what will be read next.
-  struct Piece {
-    const S* p;
-    int64_t count, distance;
-  };
-
-  template <class Visit>
-  static FW_INLINE void for_stretches(Cursor& from, int64_t count, Visit&& visit) {
-    for (int64_t done = 0; done < count;) {
-      const int64_t some = std::min(count - done, from.left_in_line());
-      const char* x = from.x;
-      from.advance(some);
-      visit(x, done, some);
-      done += some;
-    }
-  }
-
-  // Whether every block can be taken where it lies: in one stretch, or in a few that are whole steps each.
-  bool in_pieces(bool contiguous) const {
-    const int64_t stretch = inner_fold().size;
-    return contiguous && (plan.fold_rank <= 1 || (stretch % L == 0 && stretch * (most_pieces - 2) >= T::block));
-  }
-
-  // The next `count` elements where they lie. While a piece is folded the next is fetched, wherever memory goes on.
-  static FW_INLINE int take_pieces(Cursor& from, int64_t count, Piece* pieces) {
-    int n = 0;
-    for_stretches(from, count, [&](const char* x, int64_t, int64_t some) FW_INLINED {
-      pieces[n++] = {reinterpret_cast<const S*>(x), some, 0};
-    });
-    for (int i = 0; i < n; ++i) {
-      const char* next = i + 1 < n ? reinterpret_cast<const char*>(pieces[i + 1].p) : from.x;
-      pieces[i].distance = next - reinterpret_cast<const char*>(pieces[i].p);
-    }
-    if (n == 1 && pieces[0].distance == count * size) pieces[0].distance = prefetch_distance;
-    return n;
-  }
+  static constexpr int64_t side_by_side_bytes = 128 << 10;
 
   void sequences() {
     const bool flat = plan.shape == Shape::flat;
@@ -268,42 +246,53 @@ struct Reduction {
     return sequences_of<0>(k, plan.kept_rank - 1);
   }
 
+  // Shows `count` elements of a sequence from element `first` on: where they lie, or gathered block by block.
+  template <class Visit>
+  void walk(const char* x, const char* mask, int64_t k, bool as_they_lie, int64_t first, int64_t count, Visit&& visit) const {
+    Cursor from = fold_cursor(x, mask, first);
+    if (as_they_lie) {
+      while (count) {
+        const int64_t some = std::min(count, from.left_in_line());
+        const S* p = reinterpret_cast<const S*>(from.x);
+        from.advance(some);
+        visit(p, some, reinterpret_cast<const S*>(from.x));
+        count -= some;
+      }
+      return;
+    }
+    std::vector<S> gathered(T::block * k);
+    const bool copied = plan.source.direct && inner_fold().x == k * size;
+    while (count) {
+      const int64_t some = std::min<int64_t>(T::block, count);
+      if (!copied) reader.sequence(gathered.data(), from, some);
+      else for (int64_t done = 0; done < some;) {
+        const int64_t here = std::min(some - done, from.left_in_line());
+        std::memcpy(gathered.data() + done * k, from.x, here * k * size);
+        from.advance(here);
+        done += here;
+      }
+      visit(gathered.data(), some, gathered.data() + some * k);
+      count -= some;
+    }
+  }
+
   template <int static_lanes>
   void sequences_of(int64_t k, int unit_rank) {
-    const bool contiguous = plan.source.direct && inner_fold().x == k * size;
-    const bool as_it_lies = in_pieces(contiguous);
+    using Open = OpenSequence<F, static_lanes>;
+    const Axis& line = inner_fold();
+    const bool as_they_lie = plan.source.direct && line.x == k * size && (plan.fold_rank <= 1 || (line.size % L == 0 && line.size * 8 >= T::block));
     const int64_t vectors = L * k / W;
+    const auto walk_of = [&](const char* x, const char* mask) {
+      return [=, this](int64_t first, int64_t count, auto&& visit) { walk(x, mask, k, as_they_lie, first, count, visit); };
+    };
     const auto fold = [&](int64_t unit, int64_t first, int64_t last, CarefulAcc* tiles) {
       const Cursor start = kept_cursor(unit_rank, unit);
-      Cursor from = fold_cursor(start.x, start.mask, first * T::block);
-      std::vector<S> gathered;
-      Tiles<Acc> plain(F::guarded ? vectors : 0);
-      Counter<C> counter{tiles, vectors};
-      for (int64_t block = first; block < last; ++block) {
-        const int64_t count = std::min<int64_t>(T::block, plan.count - block * T::block);
-        Piece pieces[most_pieces];
-        int n = 0;
-        if (as_it_lies) {
-          n = take_pieces(from, count, pieces);
-        } else {
-          gathered.resize(T::block * k);
-          if (contiguous) for_stretches(from, count, [&](const char* x, int64_t done, int64_t some) {
-            std::memcpy(gathered.data() + done * k, x, some * k * size);
-          });
-          else reader.sequence(gathered.data(), from, count);
-          pieces[n++] = {gathered.data(), count, prefetch_distance};
-        }
-        careful_tile(vectors, plain.data, counter.next(), [&]<class G>(G, auto* tile) FW_INLINED {
-          for (int i = 0; i < n; ++i) {
-            const auto& [p, some, distance] = pieces[i];
-            if constexpr (G::heavy) fold_into_lanes<G, 0, false>(p, some * k, L * k, tile, i > 0);
-            else if (prefetch || !static_lanes) fold_into_lanes<G, static_lanes, true>(p, some * k, L * k, tile, i > 0, distance);
-            else if constexpr (static_lanes) fold_into_lanes<G, static_lanes, false>(p, some * k, L * k, tile, i > 0);
-          }
-        });
-        counter.push();
-      }
-      counter.whole();
+      const auto here = walk_of(start.x, start.mask);
+      Tiles<Acc> plain(Open::plain_tiles * vectors);
+      Open open(k, first * T::block, prefetch || !as_they_lie, tiles, plain.data);
+      here(first * T::block, std::min(plan.count, last * T::block) - first * T::block,
+           [&](const S* p, int64_t some, const S* next) { open.take(p, some, next, here); });
+      open.end(here);
     };
     const auto finish = [&](int64_t unit, CarefulAcc* tile) {
       char* out = plan.sink.out + kept_cursor(unit_rank, unit).out;
@@ -316,7 +305,39 @@ struct Reduction {
     };
     int64_t units = 1;
     for (int a = 0; a < unit_rank; ++a) units *= plan.kept[a].size;
-    each_unit(units, vectors, plan.count * k * size, fold, finish);
+    const bool side_by_side = static_lanes && as_they_lie && plan.fold_rank > 1 && plan.kept_rank &&
+                              inner_kept().x == line.size * size && prefetch && units >= 4 * thread_count();
+    if (!side_by_side) return each_unit(units, vectors, plan.count * k * size, fold, finish);
+
+    // Stretches of one sequence lie far apart, and those of its neighbours between them: walked together, as memory goes.
+    const int64_t most = inner_kept().size;
+    const int64_t together = std::clamp<int64_t>(side_by_side_bytes / inner_kept().x, 1, most);
+    const int64_t per_line = (most + together - 1) / together;
+    const int64_t lines = plan.count / line.size;
+    share(units / most * per_line, together * plan.count * size, [&](int64_t first, int64_t last) {
+      const int64_t room = Counter<C>::depth(blocks) * vectors, plain_room = Open::plain_tiles * vectors;
+      Tiles<CarefulAcc> tiles(together * room);
+      Tiles<Acc> plain(together * plain_room);
+      for (int64_t group = first; group < last; ++group) {
+        const int64_t unit = group / per_line * most + group % per_line * together;
+        const int64_t sequences = std::min(together, most - group % per_line * together);
+        const char* x = kept_cursor(unit_rank, unit).x;
+        std::vector<Open> open;
+        open.reserve(sequences);
+        for (int64_t i = 0; i < sequences; ++i) open.emplace_back(1, 0, true, tiles.data + i * room, plain.data + i * plain_room);
+        Cursor from(plan.fold, plan.fold_rank - 1, x, nullptr, 0);
+        for (int64_t done = 0; done < lines; ++done, from.advance(1)) {
+          for (int64_t i = 0; i < sequences; ++i) {
+            const S* p = reinterpret_cast<const S*>(from.x + i * inner_kept().x);
+            open[i].take(p, line.size, p + line.size, walk_of(x + i * inner_kept().x, nullptr));
+          }
+        }
+        for (int64_t i = 0; i < sequences; ++i) {
+          open[i].end(walk_of(x + i * inner_kept().x, nullptr));
+          finish(unit + i, tiles.data + i * room);
+        }
+      }
+    });
   }
 
   // ---- columns: strips of the innermost kept axis

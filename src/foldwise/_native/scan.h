@@ -153,11 +153,14 @@ struct Scan {
 
   // The same for any run of segments of a line.
   void totals_of_line(const Place& at, int64_t first, int64_t last, AccOf<C, P>* totals) const {
-    S gathered[segment_size];
+    S gathered[8 * segment_size];
     for (int64_t s = first; s < last;) {
       const S* in = segment_in(at, s, gathered);
       if constexpr (!F::heavy) {
-        if (direct_in && s + 8 <= last && (s + 8) * segment_size <= count) {
+        if (s + 8 <= last && (s + 8) * segment_size <= count) {
+          if (in == gathered) {
+            for (int i = 1; i < 8; ++i) segment_in(at, s + i, gathered + i * segment_size);
+          }
           clear_range_flags();
           const auto eight = F::lift(totals_of_eight<F>(in));
           settle(&eight);
@@ -189,17 +192,13 @@ struct Scan {
     return gathered;
   }
 
-  // What lies a little further on will be read soon.
-  static FW_INLINE void fetch_ahead(const void* p, int64_t bytes, int64_t distance = prefetch_distance) {
-    const char* ahead = static_cast<const char*>(p) + distance;
-    for (int64_t line = 0; line < bytes; line += 64) __builtin_prefetch(ahead + line, 0, 2);
-  }
-
   void scan_segment_at(const Place& at, int64_t segment, Carry& carry, int64_t distance = prefetch_distance) {
     S gathered[segment_size];
     const S* in = segment_in(at, segment, gathered);
     const int64_t n = segment_length(segment);
-    if (streaming && direct_in) fetch_ahead(in, n * sizeof(S), distance);
+    if (streaming && !plan.nest_rank && std::abs(plan.along.x) <= 64) {
+      fetch_ahead(at.x + segment * segment_size * plan.along.x, n, plan.along.x, distance);
+    }
     char* out = at.out + (segment * segment_size + plan.shifted) * plan.along.out;
     if (direct_out && !streaming) return scan_segment(in, n, carry, reinterpret_cast<Out*>(out));
     if (direct_out || reversed_out) {
@@ -207,7 +206,7 @@ struct Scan {
       scan_segment(in, n, carry, results);
       if (direct_out) return stream(out, reinterpret_cast<const char*>(results), n * sizeof(Out));
       Out backwards[segment_size];
-      for (int64_t i = 0; i < n; ++i) backwards[i] = results[n - 1 - i];
+      copy_backwards(backwards, results + n - 1, n);
       char* first = out - (n - 1) * static_cast<int64_t>(sizeof(Out));
       if (streaming) stream(first, reinterpret_cast<const char*>(backwards), n * sizeof(Out));
       else std::memcpy(first, backwards, n * sizeof(Out));
@@ -284,7 +283,7 @@ struct Scan {
           out += plan.along.out;
         }
         const bool past_caches = streaming && adjoining;
-        if (past_caches) fetch_ahead(at.x, lines * kept.x);
+        if (past_caches) fetch_ahead(at.x, lines, kept.x);
         char* to = past_caches ? reinterpret_cast<char*>(results) : out;
         const bool fit = guarded<F>([&]<class G>(G) FW_INLINED {
           if (narrow) return scan_narrow_lines_in<G>(at.x, lines, to);
@@ -325,7 +324,7 @@ struct Scan {
     S rows[most_interleaved_words * segment_size];
     Out scanned[most_interleaved_words * segment_size];
     const char* x = at.x + segment * segment_size * plan.along.x;
-    if (streaming) fetch_ahead(x, n * plan.along.x, distance);
+    if (streaming) fetch_ahead(x, n, plan.along.x, distance);
     deinterleave(rows, segment_size, x, lines, n);
     for (int64_t i = 0; i < lines; ++i) scan_segment(rows + i * segment_size, n, carries[i], scanned + i * segment_size);
     char* out = at.out + (segment * segment_size + plan.shifted) * plan.along.out;

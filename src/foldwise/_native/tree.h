@@ -49,6 +49,12 @@ FW_INLINE void prefetch_ahead(const void* p, int64_t distance, int bytes) {
   }
 }
 
+// What lies a little further on, `stride` bytes a step, will be read soon.
+FW_INLINE void fetch_ahead(const char* p, int64_t count, int64_t stride, int64_t distance = prefetch_distance) {
+  const char* ahead = p + (stride < 0 ? -distance + count * stride : distance);
+  for (int64_t line = 0; line < count * std::abs(stride); line += 64) __builtin_prefetch(ahead + line, 0, 2);
+}
+
 // Lane l of `lanes` folds elements l, l + lanes, ... left to right; a lane without an element is absent. A block may
 // come in pieces: all but the last are whole steps, all but the first `resume` on the tile. `distance` is how far ahead
 // of here, in bytes, lies what will be read soon.
@@ -254,9 +260,11 @@ struct Counter {
     Acc* left = right - size;
     for (int64_t i = 0; i < size; ++i) left[i] = F::merge(left[i], right[i]);
   }
-  void push() {
+  // What `next` holds now is 2^log blocks; a shorter last one may be said to be as long.
+  void push(int log = 0) {
     ++top;
-    for (uint64_t done = count++; done & 1; done >>= 1) merge_top();
+    for (uint64_t done = count >> log; done & 1; done >>= 1) merge_top();
+    count += uint64_t{1} << log;
   }
   Acc* whole() {
     while (top > 1) merge_top();
