@@ -97,6 +97,30 @@ def test_the_middle_of_four_axes_folds_like_a_flat_row(fold: Fold, dtype: str) -
 
 
 @EVERY_FLOAT
+@EVERY_REDUCTION
+def test_neighbouring_sequences_are_walked_together(fold: Fold, dtype: str) -> None:
+    """Large enough for the way that follows memory: each of the outer sequences has a block open meanwhile."""
+    for domain in range(len(cases.domains_of(fold, dtype))):
+        x = sample(fold, dtype, 9, 24, 56 * 56, domain=domain)
+        gathered = x.transpose(1, 0, 2).reshape(24, -1).copy()
+        alone = np.stack([np.asarray(fold.of(fw)(row, axis=0)) for row in gathered])
+        assert same_bits(fold.of(fw)(x, axis=(0, 2)), alone)
+        assert same_bits(fold.of(fw)(gathered, axis=1), alone)
+
+
+@EVERY_FLOAT
+@EVERY_REDUCTION
+def test_long_rows_follow_the_documented_tree(fold: Fold, dtype: str) -> None:
+    """Spans of blocks, whole and in part, whatever their arithmetic leaves: its range, or nothing."""
+    for domain in range(len(cases.domains_of(fold, dtype))):
+        for length in (16_383, 16_385, 20_000, 70_001):
+            x = sample(fold, dtype, 2, length, domain=domain)
+            wanted = trees.reduced(fold.tree, x, (1,), x.dtype)
+            assert same_bits(fold.of(fw)(x, axis=1), wanted), (domain, length)
+            assert same_bits(fold.of(fw)(x[1], axis=0), wanted[1]), (domain, length)
+
+
+@EVERY_FLOAT
 @EVERY_FOLD
 def test_strides_of_any_size(fold: Fold, dtype: str) -> None:
     x = sample(fold, dtype, 3000)
