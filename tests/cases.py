@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import domains
 import exact
 import numpy as np
 import trees
-from trees import Array, limits_of
-
-Generator = np.random.Generator
-Domain = Callable[[Generator, np.dtype[Any], int], Array]
+from domains import Domain, Domains
+from trees import Array
 
 # ---- dtypes
 
@@ -37,94 +36,33 @@ def dtype_of(name: str) -> np.dtype[Any]:
 BY_DTYPE = {dtype_of(name): name for name in DTYPES}
 
 
-def result_dtype(name: str) -> str:
-    """What a sum or product comes in when nobody says."""
+# What a fold of a dtype comes in when nobody says.
+
+
+def accumulated(name: str) -> str:
     if name in FLOATS:
         return name
     return "uint64" if name.startswith("u") else "int64"
 
 
-def allowed_results(name: str) -> tuple[str, ...]:
-    """What `dtype=` may ask for."""
-    return FLOATS if name in FLOATS else INTEGERS + FLOATS
+def the_same(name: str) -> str:
+    return name
 
 
-# ---- domains: values worth folding, per kind of dtype
+def real(name: str) -> str:
+    return name if name in FLOATS else "float64"
 
 
-def any_bits(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
-    return np.array(np.frombuffer(rng.bytes(count * dtype.itemsize), dtype))
+def truth(name: str) -> str:
+    return "bool"
 
-
-def odd_bits(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
-    """Products of these do not soon become zero modulo 2**n."""
-    return np.asarray(any_bits(rng, dtype, count) | dtype.type(1))
-
-
-def small(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
-    return rng.integers(-3 if dtype.kind == "i" else 0, 3, count, endpoint=True).astype(dtype)
-
-
-def truths(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
-    return rng.integers(0, 2, count).astype(dtype)
-
-
-def normal(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
-    return rng.standard_normal(count).astype(dtype)
-
-
-def wide(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
-    binades = 6 if dtype == np.float16 else 20
-    return (rng.standard_normal(count) * 2.0 ** rng.uniform(-binades, binades, count)).astype(dtype)
-
-
-def subnormal(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
-    digits = limits_of(dtype).nmant
-    smallest = float(limits_of(dtype).smallest_subnormal)
-    return (rng.integers(-(2**digits), 2**digits, count) * smallest).astype(dtype)
-
-
-def near_one(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
-    return (rng.choice([-1, 1], count) * (1 + rng.standard_normal(count) / 16)).astype(dtype)
-
-
-def there_and_back(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
-    """Exponents over the whole range, the second half undoing the first: partial products leave the range."""
-    limits = limits_of(dtype)
-    half = rng.uniform(limits.minexp - limits.nmant + 1, limits.maxexp - 1, count // 2)
-    exponents = np.concatenate([half, np.zeros(count % 2), -half[::-1]])
-    return np.asarray(2.0 ** np.clip(exponents, limits.minexp - limits.nmant, limits.maxexp - 1)).astype(
-        dtype
-    )
-
-
-def special(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
-    """Signed ones, few enough for exact results, and rarely a zero, an infinity or a NaN of either sign."""
-    values = rng.choice([-1.0, 1.0], count)
-    rare = rng.random(count) < 0.05
-    odd_ones = np.array([0.0, -0.0, np.inf, np.inf, -np.inf, np.nan, np.copysign(np.nan, -1)])
-    return np.where(rare, rng.choice(odd_ones, count), values).astype(dtype)
-
-
-def negative_zeros(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
-    return np.where(rng.random(count) < 0.01, 0.0, -0.0).astype(dtype)
-
-
-Domains = dict[str, tuple[Domain, ...]]
-
-ADDENDS: Domains = {
-    "b": (truths,),
-    "i": (any_bits, small),
-    "f": (normal, wide, subnormal, special, negative_zeros),
-}
-FACTORS: Domains = {
-    "b": (truths,),
-    "i": (odd_bits, small),
-    "f": (near_one, there_and_back, special, negative_zeros),
-}
-BEYOND_ARITHMETIC = (special, negative_zeros)  # NumPy's own float64 is their reference
 
 # ---- folds
+
+Step = Callable[[Array], Any]
+Exactly = Callable[[Array, str], exact.Exact]
+Roundings = Callable[[int, np.dtype[Any]], int]
+SHARE = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,30 +70,164 @@ class Fold:
     name: str
     scan: bool
     tree: trees.Arithmetic  # its canonical bits
-    exact: Callable[[Array, str], exact.Exact]  # its exact values
+    exact: Exactly  # its exact values
     ufunc: np.ufunc  # what NumPy calls it
-    roundings: Callable[[int, np.dtype[Any]], int]  # how many one element meets at most
+    roundings: Roundings  # how many one element meets at most
     domains: Domains
+    result: Callable[[str], str] = accumulated  # the dtype of its results
+    options: tuple[str, ...] = ("dtype", "overflow", "initial")  # what not every fold has
+    before: Step = trees.same  # what NumPy does to each element first
+    after: Callable[[Array, Any], Array] = trees.as_it_is  # and to what it has made of so many
+    whole: Callable[[int, int], int] | None = None  # the same of exact integers, into integers
+    floating: Callable[[int, int], float] | None = None  # and into float64
+    share: int = 1  # of the layouts, each shape has only one in so many
 
     def of(self, module: Any) -> Callable[..., Any]:
         """This fold's function in a module: foldwise, or numpy."""
         return getattr(module, self.name)  # type: ignore[no-any-return]
+
+    def result_of(self, x: Array) -> np.dtype[Any]:
+        return dtype_of(self.result(BY_DTYPE[x.dtype.newbyteorder("=")]))
+
+    def identity(self, result: np.dtype[Any]) -> Any:
+        """What changes no result of that dtype, though perhaps the sign of a zero."""
+        value = self.tree.identity
+        if trees.is_float(result):
+            return value
+        if np.isfinite(value):
+            return int(value)
+        if result == bool:
+            return int(value > 0)
+        return int(np.iinfo(result).max if value > 0 else np.iinfo(result).min)
+
+    def of_nothing(self, result: np.dtype[Any]) -> Any:
+        """The fold of no elements, into that dtype."""
+        with np.errstate(all="ignore"):
+            return np.asarray(self.after(np.asarray(self.identity(result)).astype(result), np.float64(0)))[()]
+
+    def numpy(self, x: Any, axis: Any = None, dtype: Any = None, where: Any = True, initial: Any = None) -> Any:
+        """By NumPy's functions and in NumPy's order."""
+        x = np.asarray(x)
+        result = np.dtype(dtype or self.result_of(x))
+        with np.errstate(all="ignore"):
+            values = np.asarray(self.before(x.astype(result)))
+            if self.scan:
+                return self.ufunc.accumulate(values.reshape(-1) if axis is None else values, axis or 0, dtype)
+            first = self.identity(result) if initial is None else initial
+            total = self.ufunc.reduce(values, axis, result, initial=first, where=where)
+            return self.after(total, np.sum(np.broadcast_to(where, x.shape), axis))
+
+
+def reduced_more(more: int) -> Roundings:
+    """One rounding of each element before, or of the result after, and so on."""
+    return lambda count, accumulator: trees.reduction_roundings(count, accumulator) + more
 
 
 def each_product_rounds(count: int, accumulator: np.dtype[Any]) -> int:
     return count + 1  # the last one where the product leaves the normal range
 
 
+def each_segment_rounds(count: int, accumulator: np.dtype[Any]) -> int:
+    return trees.scan_roundings(count, accumulator) + count // trees.SEGMENT
+
+
+def nothing_rounds(count: int, accumulator: np.dtype[Any]) -> int:
+    return 0
+
+
+def quotient(total: Array, count: Any) -> Array:
+    return np.asarray(total / count)
+
+
+def cut_quotient(total: int, count: int) -> int:
+    """An error where there are no elements: there is no such mean."""
+    return abs(total) // count * (1 if total > 0 else -1)
+
+
+def exact_quotient(total: int, count: int) -> float:
+    return total / count if count else math.nan
+
+
+def root(total: Array, count: Any) -> Array:
+    return np.sqrt(total)
+
+
+def exact_root(total: int, count: int) -> int:
+    return math.isqrt(total)
+
+
+def logarithm(total: Array, count: Any) -> Array:
+    return np.log(total)
+
+
+# Kinds of rows.
+
+
+def choice(name: str, scan: bool, tree: trees.Arithmetic, values: Exactly, ufunc: np.ufunc) -> Fold:
+    options = () if scan else ("initial",)
+    return Fold(name, scan, tree, values, ufunc, nothing_rounds, domains.CHOSEN, the_same, options, share=SHARE)
+
+
+def question(name: str, tree: trees.Arithmetic, values: Exactly, ufunc: np.ufunc) -> Fold:
+    return Fold(name, False, tree, values, ufunc, nothing_rounds, domains.TRUTHS, truth, (), share=SHARE)
+
+
+def total(name: str, tree: trees.Arithmetic, values: Exactly, within: Domains, **more: Any) -> Fold:
+    """A sum of something, of which something is made: that is at most three roundings more."""
+    return Fold(
+        name, False, tree, values, np.add, reduced_more(3), within, options=("dtype",), share=SHARE, **more
+    )
+
+
+def powers(name: str, scan: bool, roundings: Roundings) -> Fold:
+    """Python's integers have no exponentials: trees.LOGSUMEXP stands for the exact values."""
+    tree, within = trees.LOGSUMEXP, domains.POWERS
+    return Fold(name, scan, tree, exact.sums, np.logaddexp, roundings, within, real, ("dtype",), share=SHARE)
+
+
+REDUCED = trees.reduction_roundings
 FOLDS = (
-    Fold("sum", False, trees.SUM, exact.sums, np.add, trees.reduction_roundings, ADDENDS),
-    Fold("prod", False, trees.PROD, exact.products, np.multiply, each_product_rounds, FACTORS),
-    Fold("cumsum", True, trees.SUM, exact.sums, np.add, trees.scan_roundings, ADDENDS),
-    Fold("cumprod", True, trees.PROD, exact.products, np.multiply, each_product_rounds, FACTORS),
+    Fold("sum", False, trees.SUM, exact.sums, np.add, REDUCED, domains.ADDENDS),
+    Fold("prod", False, trees.PROD, exact.products, np.multiply, each_product_rounds, domains.FACTORS),
+    Fold("cumsum", True, trees.SUM, exact.sums, np.add, trees.scan_roundings, domains.ADDENDS),
+    Fold("cumprod", True, trees.PROD, exact.products, np.multiply, each_product_rounds, domains.FACTORS),
+    choice("max", False, trees.MAX, exact.largest, np.maximum),
+    choice("min", False, trees.MIN, exact.smallest, np.minimum),
+    choice("cummax", True, trees.MAX, exact.largest, np.maximum),
+    choice("cummin", True, trees.MIN, exact.smallest, np.minimum),
+    question("all", trees.ALL, exact.all_true, np.logical_and),
+    question("any", trees.ANY, exact.any_true, np.logical_or),
+    total("l1", trees.L1, exact.magnitudes, domains.ADDENDS, before=np.abs),
+    total("sumsquare", trees.SUMSQUARE, exact.squares, domains.SQUARED, before=np.square),
+    total(
+        "l2",
+        trees.L2,
+        exact.roots,
+        domains.SQUARED,
+        result=real,
+        before=np.square,
+        after=root,
+        whole=exact_root,
+    ),
+    total(
+        "mean",
+        trees.MEAN,
+        exact.means,
+        domains.ADDENDS,
+        result=real,
+        after=quotient,
+        whole=cut_quotient,
+        floating=exact_quotient,
+    ),
+    total("logsum", trees.LOGSUM, exact.sums, domains.POWERS, result=real, after=logarithm),
+    powers("logsumexp", False, REDUCED),
+    powers("logcumsumexp", True, each_segment_rounds),
 )
 BY_NAME = {fold.name: fold for fold in FOLDS}
 REDUCTIONS = tuple(fold for fold in FOLDS if not fold.scan)
 SCANS = tuple(fold for fold in FOLDS if fold.scan)
 PAIRS = tuple((fold, scan) for fold in REDUCTIONS for scan in SCANS if scan.tree is fold.tree)
+
 
 # ---- shapes: around packs (8), lanes (32, 64), segments (1024) and blocks (1024, 2048)
 
@@ -288,7 +360,7 @@ class Case:
 
     @property
     def out(self) -> np.dtype[Any]:
-        return dtype_of(dict(self.options).get("dtype", result_dtype(self.dtype)))
+        return dtype_of(dict(self.options).get("dtype", self.fold.result(self.dtype)))
 
 
 @functools.lru_cache(maxsize=64)
@@ -312,9 +384,10 @@ def domains_of(fold: Fold, dtype: str) -> tuple[Domain, ...]:
 
 def cases(fold: Fold, dtype: str) -> Iterator[Case]:
     """Everything the table holds for one fold and one dtype."""
-    for domain in domains_of(fold, dtype):
-        for shape in SHAPES if fold.scan else SHAPES + LONG:
-            for layout in LAYOUTS:
+    layouts = list(LAYOUTS)
+    for turn, domain in enumerate(domains_of(fold, dtype)):
+        for turn, shape in enumerate(SHAPES if fold.scan else SHAPES + LONG, turn):
+            for layout in layouts[turn % fold.share :: fold.share]:
                 for axis in axes_of(fold, len(shape)):
                     yield Case(fold, dtype, domain, shape, layout, axis)
         for shape, layout in itertools.product(FEW_SHAPES, FEW_LAYOUTS):
@@ -322,10 +395,17 @@ def cases(fold: Fold, dtype: str) -> Iterator[Case]:
                 yield Case(fold, dtype, domain, shape, layout, axis, options)
 
 
+def allowed_results(fold: Fold, dtype: str) -> tuple[str, ...]:
+    """What `dtype=` may ask for. Logarithms as integers: test_logs.py."""
+    if "dtype" not in fold.options:
+        return ()
+    return FLOATS if dtype in FLOATS or fold.tree.slack else INTEGERS + FLOATS
+
+
 def options_of(fold: Fold, dtype: str) -> Iterator[tuple[tuple[str, Any], ...]]:
-    for out in allowed_results(dtype):
+    for out in allowed_results(fold, dtype):
         yield (("dtype", out),)
-        if out in INTEGERS:
+        if out in INTEGERS and "overflow" in fold.options:
             yield (("dtype", out), ("overflow", "saturate"))
             yield (("dtype", out), ("overflow", "raise"))
     if fold.scan:
@@ -335,43 +415,89 @@ def options_of(fold: Fold, dtype: str) -> Iterator[tuple[tuple[str, Any], ...]]:
         yield (("include_initial", True),)
         yield (("include_initial", True), ("reverse", True))
     else:
-        yield (("initial", 3),)
         yield (("where", True),)
-        yield (("where", True), ("initial", 3))
         yield (("keepdims", True),)
+        if fold.whole and dtype not in FLOATS:
+            yield (("where", True), ("dtype", "int16"))
+        if "initial" in fold.options:
+            initial = 1 if fold.result(dtype) == "bool" else 3
+            yield (("initial", initial),)
+            yield (("where", True), ("initial", initial))
 
 
 # ---- references
 
 
 def expected(case: Case) -> Array | None:
-    """The one right answer, bit for bit; None where the call must be refused."""
+    """The one right answer, bit for bit (see `alike` where the tree has none); None where the call must be refused."""
+    fold, out = case.fold, case.out
     options = {name: value for name, value in case.arguments.items() if name not in ("axis", "dtype")}
     keepdims, overflow = options.pop("keepdims", False), options.pop("overflow", "wrap")
-    if not trees.is_float(case.out):
-        result = integers(case, overflow != "wrap", **options)
-        if overflow == "raise" and not exact.fits(result, case.out):
+    ends = fold.floating if out == np.float64 else None if trees.is_float(out) else fold.whole
+    if ends and case.dtype not in FLOATS:
+        result = ended_exactly(case, ends, options.get("where", True))
+        if result is None:
             return None
-        result = exact.clamped(result, case.out) if overflow == "saturate" else result.astype(case.out)
-    elif case.fold.scan:
-        result = trees.scanned(case.fold.tree, case.x, case.axis, case.out, **options)
-    elif case.axis or options:
-        result = trees.reduced(case.fold.tree, case.x, case.axis, case.out, **options)
-    else:  # no axis, no fold: -0.0 stays
-        result = trees.rounded(case.x.astype(trees.reduced_in(case.x.dtype, case.out)), case.out)
+    elif not trees.is_float(out):
+        result = integers(case, overflow != "wrap", **options)
+        if overflow == "raise" and not exact.fits(result, out):
+            return None
+        result = exact.clamped(result, out) if overflow == "saturate" else result.astype(out)
+    elif fold.scan:
+        result = trees.scanned(fold.tree, case.x, case.axis, out, **options)
+    else:
+        result = trees.reduced(fold.tree, case.x, case.axis, out, **options)
     return np.expand_dims(result, case.axis) if keepdims else result
 
 
-def integers(case: Case, judged: bool, initial: int = 0, where: Any = True, **options: bool) -> Array:
+def integers(case: Case, judged: bool, initial: int | None = None, where: Any = True, **options: bool) -> Array:
     """Python's integers where the exact value is judged, NumPy's 64 bits where it wraps."""
-    fold, identity = case.fold, int(case.fold.tree.identity)
-    wide = object if judged else dtype_of(result_dtype(case.dtype))
+    fold, result = case.fold, dtype_of(case.fold.result(case.dtype))
+    identity = fold.identity(result)
+    wide = np.dtype(object) if judged else result
+    with np.errstate(over="ignore"):
+        x = np.asarray(fold.before(case.x.astype(wide)))
     if fold.scan:
         return trees.arranged(
             lambda line: fold.ufunc.accumulate(line, 0, wide), identity, case.x, case.axis, **options
         )
-    x = np.where(where, case.x.astype(wide), identity).astype(wide)
-    return np.asarray(fold.ufunc.reduce(x, case.axis, wide, initial=initial or identity))
+    x = np.where(where, x, identity).astype(wide)
+    first = identity if initial is None else initial
+    return np.asarray(fold.ufunc.reduce(x, case.axis, wide, initial=first))
+
+
+def ended_exactly(case: Case, ends: Callable[[int, int], Any], where: Any) -> Array | None:
+    """The exact end of an exact fold of integers, taken modulo 2**n; None where there is none."""
+    x = np.asarray(case.fold.before(case.x.astype(object)), object)
+    total = np.add.reduce(np.where(where, x, 0), case.axis, object, initial=0)
+    count = np.sum(np.broadcast_to(where, x.shape), case.axis, dtype=object)
+    try:
+        ended = np.asarray(np.frompyfunc(ends, 2, 1)(total, count), object)
+    except ZeroDivisionError:
+        return None
+    return ended.astype(case.out) if trees.is_float(case.out) else exact.wrapped(ended, case.out)
+
+
+def alike(fold: Fold, found: Any, wanted: Any, count: int, source: np.dtype[Any]) -> bool:
+    """Whether a fold of so many elements is right: its bits, or where the tree does not know them, its value.
+
+    In units of the accumulator, each a part u of 1: what the tree's slack says, and where `wanted` is the logarithm of a
+    sum of n exponentials, 4 |wanted| for the logarithm, for adding it to the largest element, and for that element (at
+    most |wanted| + log n, the other part of which is in the slack). Then one rounding into the dtype of the result.
+    """
+    if fold.tree.slack is None:
+        return exact.same_bits(found, wanted)
+    found, wanted = np.asarray(found), np.asarray(wanted)
+    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+    accumulator = trees.reduced_in(source, found.dtype)
+    unit = float(trees.limits_of(accumulator).eps) / 2
+    limits = trees.limits_of(found.dtype)
+    y, v = found.astype(np.longdouble), wanted.astype(np.longdouble)
+    slack = fold.tree.slack(count, fold.roundings(count, accumulator))
+    with np.errstate(invalid="ignore"):
+        allowed = unit * (4 * abs(v) + slack) + float(limits.eps) * abs(v) + float(limits.smallest_subnormal)
+        near = (abs(y - v) <= allowed) | (y == v) | (np.isnan(y) & np.isnan(v))
+    return bool((near & (np.isfinite(y) == np.isfinite(v))).all())
 
 
 def digest(result: Any) -> int:

@@ -22,7 +22,7 @@ def main(path: str) -> None:
 def digest(case: cases.Case) -> int:
     try:
         return cases.digest(case.fold.of(foldwise)(case.x, **case.arguments))
-    except foldwise.OverflowedError:
+    except foldwise.FoldwiseError:
         return cases.digest(None)
 
 

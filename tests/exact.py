@@ -39,6 +39,56 @@ def products(values: Array, method: str) -> Exact:
     return np.asarray(total, object), np.asarray(getattr(np.add, method)(exponents, axis=0))
 
 
+def magnitudes(values: Array, method: str) -> Exact:
+    return sums(absolute(values), method)
+
+
+def absolute(values: Array) -> Array:
+    return abs(values.astype(object)) if values.dtype.kind in "biu" else np.abs(values)
+
+
+def squares(values: Array, method: str) -> Exact:
+    integers, exponents = exactly(values)
+    lowest = exponents.min(initial=0)
+    total = getattr(np.add, method)((integers << (exponents - lowest).astype(object)) ** 2, axis=0)
+    return np.asarray(total, object), np.full(np.shape(total), 2 * lowest)
+
+
+MORE = 200  # bits below the last one: enough to stand for a quotient or a root
+
+
+def means(values: Array, method: str) -> Exact:
+    integers, exponents = sums(values, method)
+    return np.asarray((integers << MORE) // len(values), object), exponents - MORE
+
+
+def roots(values: Array, method: str) -> Exact:
+    integers, exponents = squares(values, method)  # whose exponents are even
+    found = np.asarray(np.frompyfunc(math.isqrt, 1, 1)(integers << 2 * MORE), object)
+    return found, exponents // 2 - MORE
+
+
+def largest(values: Array, method: str) -> Exact:
+    return exactly(np.asarray(getattr(np.maximum, method)(comparable(values), axis=0)))
+
+
+def smallest(values: Array, method: str) -> Exact:
+    return exactly(np.asarray(getattr(np.minimum, method)(comparable(values), axis=0)))
+
+
+def comparable(values: Array) -> Array:
+    """As Python's integers, or as float64."""
+    return values.astype(object) + 0 if values.dtype.kind in "biuO" else values.astype(np.float64)
+
+
+def all_true(values: Array, method: str) -> Exact:
+    return smallest(values != 0, method)
+
+
+def any_true(values: Array, method: str) -> Exact:
+    return largest(values != 0, method)
+
+
 def same_bits(a: Any, b: Any) -> bool:
     """Down to the sign of a zero and the payload of a NaN."""
     a, b = np.asarray(a), np.asarray(b)
@@ -51,6 +101,8 @@ def same_bits(a: Any, b: Any) -> bool:
 
 def wrapped(values: Array, dtype: np.dtype[Any]) -> Array:
     """Python integers modulo 2**n, in the dtype's range."""
+    if dtype == bool:
+        return values.astype(bool)
     lowest = int(np.iinfo(dtype).min)
     return np.asarray((values - lowest) % 2 ** (8 * dtype.itemsize) + lowest).astype(dtype)
 

@@ -304,6 +304,7 @@ def test_the_kinds_of_errors() -> None:
         "OptionError": (ValueError,),
         "ArgumentError": (TypeError,),
         "OverflowedError": (OverflowError,),
+        "UnknownOperatorError": (LookupError,),
     }
     public = {name for name in fw.__all__ if name.endswith("Error")}
     assert public == {*kinds, "FoldwiseError"}

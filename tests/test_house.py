@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import pkgutil
+import re
 import sys
 from pathlib import Path
 
@@ -58,6 +59,37 @@ def test_the_native_core_is_called_from_one_place() -> None:
     assert callers == ["engine.py"]
 
 
+@in_the_repository
+def test_operators_import_nothing_heavier_than_dtypes() -> None:
+    """What the standards say is data: no array library, no onnx, none of our own modules but the light ones."""
+    light = {"foldwise.dtypes", "foldwise.errors"}
+    modules = sorted((SOURCE / "operators").glob("*.py"))
+    assert {path.name for path in modules} >= {"catalog.py", "schema.py", "call.py", "infer.py"}
+    for path in modules:
+        for name in imported(path):
+            first = name.split(".")[0]
+            own = name in light | {"foldwise"} or any(name.startswith(f"{each}.") for each in light)
+            neighbour = name.startswith(".") and not name.startswith("..")
+            assert first in sys.stdlib_module_names or own or neighbour, f"{path.name} imports {name}"
+
+
+@in_the_repository
+def test_only_the_catalog_names_operators() -> None:
+    names = {schema.name for schema in fw.operators()}
+    for path in MODULES:
+        words = set(re.findall(r"\w+", code_of(path)))
+        assert path.name == "catalog.py" or not words & names, path.name
+
+
+def code_of(path: Path) -> str:
+    """A module without its docstrings and comments, which may give examples."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            node.value = ast.Constant(None)
+    return ast.unparse(tree)
+
+
 def test_importing_foldwise_loads_numpy_and_ml_dtypes_and_nothing_more() -> None:
     script = """
 import sys, numpy, ml_dtypes
@@ -92,7 +124,7 @@ def test_a_name_is_exported_once() -> None:
                 homes.setdefault(name, []).append(module.__name__)
     assert {"sum", "AxisError", "show_config"} <= set(homes)
     assert not {name: places for name, places in homes.items() if len(places) > 1}
-    public = {name for name in vars(fw) if not name.startswith("_")} - names
+    public = {name for name in vars(fw) if not name.startswith("_")} - (names - set(fw.__all__))
     assert public == set(fw.__all__) - {"__version__"}
 
 

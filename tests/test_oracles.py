@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 
 import cases
+import domains
 import exact
 import numpy as np
 import pytest
@@ -16,11 +17,11 @@ FLOAT_TYPES = [cases.dtype_of(name) for name in cases.FLOATS]
 
 def test_every_domain_is_what_it_says() -> None:
     rng = np.random.default_rng(1)
-    halves = cases.there_and_back(rng, np.dtype(np.float32), 1000)
+    halves = domains.there_and_back(rng, np.dtype(np.float32), 1000)
     with np.errstate(over="ignore", under="ignore"):
         assert not np.isfinite(halves[:500].prod()) or halves[:500].prod() == 0
-    assert cases.subnormal(rng, np.dtype(np.float32), 100).astype(np.float64).max() < 2.0**-126
-    found = cases.special(rng, np.dtype(np.float16), 10_000)
+    assert domains.subnormal(rng, np.dtype(np.float32), 100).astype(np.float64).max() < 2.0**-126
+    found = domains.special(rng, np.dtype(np.float16), 10_000)
     assert np.isnan(found).any()
     assert np.isposinf(found).any()
     assert np.isneginf(found).any()
@@ -103,7 +104,7 @@ def even(value: np.generic) -> bool:
 
 
 def test_exact_sums_and_products_are_those_of_fractions() -> None:
-    x = cases.wide(np.random.default_rng(3), np.dtype(np.float64), 50)
+    x = domains.wide(np.random.default_rng(3), np.dtype(np.float64), 50)
     fractions = [Fraction(v) for v in x.tolist()]
     for oracle, wanted in ((exact.sums, sum(fractions)), (exact.products, math.prod(fractions))):
         integer, exponent = oracle(x, "reduce")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
@@ -52,6 +52,8 @@ def scanned_in(source: np.dtype[Any], out: np.dtype[Any]) -> np.dtype[Any]:
 def rounded(values: Array, dtype: np.dtype[Any]) -> Array:
     """One rounding, to nearest, ties to even; every NaN becomes the one quiet NaN."""
     with np.errstate(all="ignore"):
+        if values.dtype == np.longdouble and dtype != np.longdouble:
+            values = values.astype(np.float64)
         if values.dtype == np.float64 and dtype == BFLOAT16:
             values = rounded_to_odd(values)
         result = values.astype(dtype)
@@ -70,6 +72,17 @@ def rounded_to_odd(values: Array) -> Array:
 # ---- the arithmetics: a state per element, and how two states join (the left one's elements come first)
 
 
+def same(values: Array) -> Array:
+    return values
+
+
+def as_it_is(values: Array, count: Any) -> Array:
+    return values
+
+
+Widths = Callable[[np.dtype[Any], np.dtype[Any]], np.dtype[Any]]
+
+
 @dataclass(frozen=True)
 class Arithmetic:
     identity: float  # the fold of nothing
@@ -78,6 +91,10 @@ class Arithmetic:
     join: Callable[[Array, Array], Array]
     value: Callable[[Array], Array]
     chain: Callable[[Array], None]  # joins the segments of a scan, each already a scan, in place
+    end: Callable[[Array, Any], Array] = as_it_is  # what becomes of the value of so many elements
+    reduced_in: Widths = reduced_in
+    scanned_in: Widths = scanned_in
+    slack: Callable[[int, int], float] | None = None  # None: these are the bits; else see cases.alike
 
 
 def chained_sums(segments: Array) -> None:
@@ -119,17 +136,122 @@ def bounded(state: Array) -> Array:
     return np.asarray(np.ldexp(state["fraction"], np.clip(state["exponent"], -limit, limit).astype(np.int32)))
 
 
-def chained_products(segments: Array) -> None:
-    for k in range(1, len(segments)):
-        segments[k] = product(segments[k - 1, -1, -1], segments[k])
+def chained(join: Callable[[Array, Array], Array]) -> Callable[[Array], None]:
+    """The carry is what came before, joined like anything else."""
 
+    def chain(segments: Array) -> None:
+        for k in range(1, len(segments)):
+            segments[k] = join(segments[k - 1, -1, -1], segments[k])
 
-def same(values: Array) -> Array:
-    return values
+    return chain
 
 
 SUM = Arithmetic(0.0, -0.0, same, np.add, same, chained_sums)
-PROD = Arithmetic(1.0, 1.0, unbounded, product, bounded, chained_products)
+PROD = Arithmetic(1.0, 1.0, unbounded, product, bounded, chained(product))
+
+# Extremes: any NaN wins; of equals, which two zeros are, the right one stays.
+
+
+def larger(a: Array, b: Array) -> Array:
+    return np.where((a > b) | np.isnan(a), a, b)
+
+
+def smaller(a: Array, b: Array) -> Array:
+    return np.where((a < b) | np.isnan(a), a, b)
+
+
+def truth(values: Array) -> Array:
+    return (values != 0).astype(values.dtype)
+
+
+MAX = Arithmetic(-np.inf, -np.inf, same, larger, same, chained(larger))
+MIN = Arithmetic(np.inf, np.inf, same, smaller, same, chained(smaller))
+ALL = Arithmetic(1.0, 1.0, truth, np.minimum, same, chained(np.minimum))
+ANY = Arithmetic(0.0, 0.0, truth, np.maximum, same, chained(np.maximum))
+
+# Sums of something, and what is made of sums.
+
+NOTHING = -(2**40)  # the exponent of a zero: below that of any square
+
+
+def squares(values: Array) -> Array:
+    state = unbounded(values)
+    state["fraction"] *= state["fraction"]
+    state["exponent"] *= 2
+    return with_low_zeros(state)
+
+
+def with_low_zeros(state: Array) -> Array:
+    state["exponent"] = np.where(state["fraction"] == 0, NOTHING, state["exponent"])
+    return state
+
+
+def sum_of_squares(a: Array, b: Array) -> Array:
+    """The smaller one is brought to the exponent of the larger, which rounds nothing that counts."""
+    exponent = np.maximum(a["exponent"], b["exponent"])
+    terms = [np.ldexp(s["fraction"], np.maximum(s["exponent"] - exponent, -200).astype(np.int32)) for s in (a, b)]
+    state = unbounded(np.asarray(terms[0] + terms[1]))
+    state["exponent"] += exponent
+    return with_low_zeros(state)
+
+
+def root(state: Array) -> Array:
+    odd = state["exponent"] % 2
+    halved = np.empty_like(state)
+    halved["fraction"] = np.sqrt(np.ldexp(state["fraction"], odd.astype(np.int32)))
+    halved["exponent"] = (state["exponent"] - odd) // 2
+    return bounded(halved)
+
+
+def squared_in(source: np.dtype[Any], out: np.dtype[Any]) -> np.dtype[Any]:
+    """Where squares and their sums stay in range; those of float64 have no range that holds them."""
+    return np.dtype(np.float32 if folded_as(source, out).newbyteorder("=") == np.float16 else np.float64)
+
+
+def mean(values: Array, count: Any) -> Array:
+    return np.asarray(values.astype(np.float64) / count).astype(values.dtype)
+
+
+L1 = replace(SUM, absent=0.0, lift=np.abs)
+SUMSQUARE = Arithmetic(
+    0.0, 0.0, squares, sum_of_squares, bounded, chained(sum_of_squares), reduced_in=squared_in
+)
+L2 = replace(SUMSQUARE, value=root)
+MEAN = replace(SUM, end=mean)
+
+# Logarithms: not the bits, but more digits than are asked for. Those of sums are of the sum that the tree gives.
+
+
+def as_long_double(source: np.dtype[Any], out: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.longdouble)
+
+
+def logarithm(values: Array, count: Any) -> Array:
+    return np.asarray(np.log(values.astype(np.longdouble)))
+
+
+def only_the_logarithm_rounds(count: int, roundings: int) -> float:
+    return 0.0
+
+
+def each_exponential_rounds(count: int, roundings: int) -> float:
+    """Of two elements that meet, the smaller is weighed: e^d rounds (twice u), so do d (d times u, and all its d
+    together are below 2 log n where it counts at all), the product and the sum."""
+    return 5 * roundings + 4 * math.log(max(count, 1)) + 5
+
+
+LOGSUM = replace(SUM, end=logarithm, slack=only_the_logarithm_rounds)
+LOGSUMEXP = Arithmetic(
+    -np.inf,
+    -np.inf,
+    same,
+    np.logaddexp,
+    same,
+    chained(np.logaddexp),
+    reduced_in=as_long_double,
+    scanned_in=as_long_double,
+    slack=each_exponential_rounds,
+)
 
 
 # ---- the two trees, along axis 0
@@ -225,13 +347,18 @@ def reduced(
 ) -> Array:
     """A reduction into a float dtype. What the mask leaves out is absent at its place."""
     with np.errstate(all="ignore"):
-        values = memory_order(x, axes).astype(reduced_in(x.dtype, dtype))
+        values = memory_order(x, axes).astype(fold.reduced_in(x.dtype, dtype))
+        count: Any = len(values)
         if where is not None:
             chosen = memory_order(np.broadcast_to(where, x.shape), axes, x.strides)
             values = np.where(chosen, values, np.full_like(values, fold.absent))
-        total = reduction_tree(fold, values)
-        start = fold.lift(np.asarray(fold.identity if initial is None else initial, values.dtype))
-        return rounded(np.asarray(fold.value(fold.join(start, total))), dtype)
+            count = chosen.sum(0)
+        total = reduction_tree(fold, values) if axes else fold.lift(values[0])
+        alone = not axes and where is None  # of one element there is nothing to add to 0: -0.0 stays
+        begin = initial if initial is not None else fold.absent if alone else fold.identity
+        start = fold.lift(np.asarray(begin, values.dtype))
+        value = np.asarray(fold.value(fold.join(start, total)))
+        return rounded(np.asarray(fold.end(value, count)), dtype)
 
 
 def scanned(
@@ -244,7 +371,7 @@ def scanned(
     include_initial: bool = False,
 ) -> Array:
     """A scan into a float dtype."""
-    accumulator = scanned_in(x.dtype, dtype)
+    accumulator = fold.scanned_in(x.dtype, dtype)
 
     def prefixes(line: Array) -> Array:
         with np.errstate(all="ignore"):

@@ -5,13 +5,30 @@ The decorated functions say what a call means; the core binds the same arguments
 
 from typing import Any, Final
 
-from .engine import Overflow, as_array, direct_reduction, direct_scan, entrance, reduce, scan
+from .arguments import Overflow, as_array
+from .engine import direct_reduction, direct_scan, entrance, place, reduce, scan
 from .errors import AxisError
+from .folds import BY_NAME
 
 _SUM: Final = entrance("sum")
 _PROD: Final = entrance("prod")
+_MEAN: Final = entrance("mean")
+_MAX: Final = entrance("max")
+_MIN: Final = entrance("min")
+_L1: Final = entrance("l1")
+_L2: Final = entrance("l2")
+_SUMSQUARE: Final = entrance("sumsquare")
+_LOGSUM: Final = entrance("logsum")
+_LOGSUMEXP: Final = entrance("logsumexp")
+_ALL: Final = entrance("all")
+_ANY: Final = entrance("any")
+_ARGMAX: Final = BY_NAME["argmax"]
+_ARGMIN: Final = BY_NAME["argmin"]
 _CUMSUM: Final = entrance("cumsum")
 _CUMPROD: Final = entrance("cumprod")
+_CUMMAX: Final = entrance("cummax")
+_CUMMIN: Final = entrance("cummin")
+_LOGCUMSUMEXP: Final = entrance("logcumsumexp")
 _CUMULATIVE_SUM: Final = entrance("cumulative_sum")
 _CUMULATIVE_PROD: Final = entrance("cumulative_prod")
 
@@ -62,6 +79,197 @@ def prod(
     return reduce(_PROD, x, axis, dtype, out, keepdims, initial, where, overflow)
 
 
+@direct_reduction
+def mean(
+    x: Any,
+    /,
+    axis: int | tuple[int, ...] | None = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
+    """The arithmetic mean over some axes.
+
+    Floats keep their dtype; float16 and bfloat16 are summed in float32, so that a sum beyond their range does not show.
+    The mean of integers is their exact mean, rounded once to float64 (or cut toward zero, with an integer `dtype`).
+    Of no elements it is NaN.
+    """
+    return reduce(_MEAN, x, axis, dtype, out, keepdims, None, where, "wrap")
+
+
+@direct_reduction
+def max(
+    x: Any,
+    /,
+    axis: int | tuple[int, ...] | None = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """The largest element over some axes, in the dtype of `x`. A NaN is larger than anything.
+
+    Of no elements it is the lowest value of the dtype: -inf for floats.
+    """
+    return reduce(_MAX, x, axis, None, out, keepdims, initial, where, "wrap")
+
+
+@direct_reduction
+def min(
+    x: Any,
+    /,
+    axis: int | tuple[int, ...] | None = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """The smallest element over some axes, in the dtype of `x`. A NaN is smaller than anything.
+
+    Of no elements it is the highest value of the dtype: inf for floats.
+    """
+    return reduce(_MIN, x, axis, None, out, keepdims, initial, where, "wrap")
+
+
+@direct_reduction
+def l1(
+    x: Any,
+    /,
+    axis: int | tuple[int, ...] | None = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
+    """The sum of magnitudes over some axes. Dtypes are as for `sum`; integers wrap."""
+    return reduce(_L1, x, axis, dtype, out, keepdims, None, where, "wrap")
+
+
+@direct_reduction
+def l2(
+    x: Any,
+    /,
+    axis: int | tuple[int, ...] | None = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
+    """The square root of the sum of squares over some axes: the Euclidean norm.
+
+    Squares neither overflow nor underflow on the way. Floats keep their dtype, integers give float64 (or the exact root
+    cut to an integer, with an integer `dtype`).
+    """
+    return reduce(_L2, x, axis, dtype, out, keepdims, None, where, "wrap")
+
+
+@direct_reduction
+def sumsquare(
+    x: Any,
+    /,
+    axis: int | tuple[int, ...] | None = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
+    """The sum of squares over some axes. Dtypes are as for `sum`; integers wrap."""
+    return reduce(_SUMSQUARE, x, axis, dtype, out, keepdims, None, where, "wrap")
+
+
+@direct_reduction
+def logsum(
+    x: Any,
+    /,
+    axis: int | tuple[int, ...] | None = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
+    """The natural logarithm of the sum over some axes: NaN where it is negative, -inf where it is 0."""
+    return reduce(_LOGSUM, x, axis, dtype, out, keepdims, None, where, "wrap")
+
+
+@direct_reduction
+def logsumexp(
+    x: Any,
+    /,
+    axis: int | tuple[int, ...] | None = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
+    """The natural logarithm of the sum of exponentials over some axes, however large or small those are.
+
+    In one pass: each element is weighed against the largest so far. An infinity among the elements is the result; of no
+    elements it is -inf.
+    """
+    return reduce(_LOGSUMEXP, x, axis, dtype, out, keepdims, None, where, "wrap")
+
+
+@direct_reduction
+def all(
+    x: Any,
+    /,
+    axis: int | tuple[int, ...] | None = None,
+    out: Any = None,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+) -> Any:
+    """Whether all elements over some axes are true, that is not 0. A NaN is true."""
+    return reduce(_ALL, x, axis, None, out, keepdims, None, where, "wrap")
+
+
+@direct_reduction
+def any(
+    x: Any,
+    /,
+    axis: int | tuple[int, ...] | None = None,
+    out: Any = None,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+) -> Any:
+    """Whether any element over some axes is true, that is not 0. A NaN is true."""
+    return reduce(_ANY, x, axis, None, out, keepdims, None, where, "wrap")
+
+
+def argmax(
+    x: Any,
+    /,
+    axis: int | None = None,
+    out: Any = None,
+    *,
+    keepdims: bool = False,
+    select_last_index: bool = False,
+) -> Any:
+    """Where the largest element is: along an axis, or (None) among all in C order.
+
+    Of equals the first, or the last with `select_last_index`; the first NaN (or the last) where there is one.
+    """
+    return place(_ARGMAX, x, axis, out, keepdims, select_last_index)
+
+
+def argmin(
+    x: Any,
+    /,
+    axis: int | None = None,
+    out: Any = None,
+    *,
+    keepdims: bool = False,
+    select_last_index: bool = False,
+) -> Any:
+    """Where the smallest element is: along an axis, or (None) among all in C order.
+
+    Of equals the first, or the last with `select_last_index`; the first NaN (or the last) where there is one.
+    """
+    return place(_ARGMIN, x, axis, out, keepdims, select_last_index)
+
+
 @direct_scan
 def cumsum(
     x: Any,
@@ -104,6 +312,52 @@ def cumprod(
     Options are as for `cumsum`, with 1 in place of 0.
     """
     return scan(_CUMPROD, x, axis, dtype, out, exclusive, reverse, include_initial, overflow)
+
+
+@direct_scan
+def cummax(
+    x: Any,
+    /,
+    axis: int | None = None,
+    out: Any = None,
+    *,
+    exclusive: bool = False,
+    reverse: bool = False,
+    include_initial: bool = False,
+) -> Any:
+    """The running maximum along an axis. From a NaN on it is NaN. Options are as for `cumsum`."""
+    return scan(_CUMMAX, x, axis, None, out, exclusive, reverse, include_initial, "wrap")
+
+
+@direct_scan
+def cummin(
+    x: Any,
+    /,
+    axis: int | None = None,
+    out: Any = None,
+    *,
+    exclusive: bool = False,
+    reverse: bool = False,
+    include_initial: bool = False,
+) -> Any:
+    """The running minimum along an axis. From a NaN on it is NaN. Options are as for `cumsum`."""
+    return scan(_CUMMIN, x, axis, None, out, exclusive, reverse, include_initial, "wrap")
+
+
+@direct_scan
+def logcumsumexp(
+    x: Any,
+    /,
+    axis: int | None = None,
+    dtype: Any = None,
+    out: Any = None,
+    *,
+    exclusive: bool = False,
+    reverse: bool = False,
+    include_initial: bool = False,
+) -> Any:
+    """The running `logsumexp` along an axis. Options are as for `cumsum`, with -inf in place of 0."""
+    return scan(_LOGCUMSUMEXP, x, axis, dtype, out, exclusive, reverse, include_initial, "wrap")
 
 
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:

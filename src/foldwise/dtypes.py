@@ -1,6 +1,7 @@
 """The one table of dtypes: what the two standards call each, and which kernel column reads it as it lies."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 
@@ -49,13 +50,41 @@ def accumulated(dtype: Dtype) -> Dtype:
     return BY_NAME["uint64" if dtype.kind == "u" else "int64"]
 
 
-def column_for(source: Dtype, result: Dtype) -> str:
+def same(dtype: Dtype) -> Dtype:
+    """What a fold that chooses among its elements comes out as."""
+    return dtype
+
+
+def real(dtype: Dtype) -> Dtype:
+    """What a mean, a root or a logarithm comes out as."""
+    return dtype if dtype.kind == "f" else BY_NAME["float64"]
+
+
+def truth(dtype: Dtype) -> Dtype:
+    """What a question comes out as."""
+    return BY_NAME["bool"]
+
+
+def index(dtype: Dtype) -> Dtype:
+    """What a place comes out as."""
+    return BY_NAME["int64"]
+
+
+def limits(dtype: Dtype) -> tuple[int, int] | tuple[float, float]:
+    """The lowest and the highest value."""
+    if dtype.kind == "f":
+        return -inf, inf
+    if dtype.kind == "b":
+        return 0, 1
+    bits = 8 * dtype.size
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.kind == "i" else (0, (1 << bits) - 1)
+
+
+def column_for(source: Dtype, result: Dtype, signless: bool) -> str:
     """The kernel column in which `source` is folded into `result`: nothing is rounded before the fold."""
-    if result.kind != "f":
-        return source.column
-    if source.kind != "f" or result.size > max(source.size, 4):
-        return "float64"
-    return source.column
+    if result.kind != "f" or (source.kind == "f" and result.size <= max(source.size, 4)):
+        return source.column if signless or source.name != "uint64" else "uint64"
+    return "float64"
 
 
 def judged_column_for(source: Dtype) -> str:

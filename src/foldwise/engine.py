@@ -1,36 +1,30 @@
 """Where every entrance meets: a checked Reduce or Scan, and the only calls into the native core."""
 
-import operator
+import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, TypeVar
 
-import ml_dtypes
 import numpy as np
-from numpy.typing import NDArray
 
-from . import _native, dtypes
+from . import _native, arguments, dtypes
+from .arguments import NUMPY, Array, Overflow, as_array, dtype_of, flag, normalised_axes, one_axis
 from .dtypes import Dtype
-from .errors import ArgumentError, AxisError, DtypeError, OptionError, OverflowedError, ShapeError
-from .folds import FOLDS, Fold
+from .errors import ArgumentError, OptionError, OverflowedError, ShapeError
+from .folds import FOLDS, SUM, Fold, Number
 
-Overflow = Literal["wrap", "saturate", "raise"]
 Function = TypeVar("Function", bound=Callable[..., Any])
-Array = NDArray[Any]
 
 __version__: Final = _native.VERSION
 
-_NUMPY: Final = tuple(
-    np.dtype(ml_dtypes.bfloat16 if dtype.name == "bfloat16" else dtype.name) for dtype in dtypes.TABLE
-)
-_BY_NUMBER: Final[dict[int, Dtype]] = {numpy.num: dtype for numpy, dtype in zip(_NUMPY, dtypes.TABLE, strict=True)}
 _COLUMN_CODES: Final = {name: code for code, name in enumerate(dtypes.COLUMNS)}
-_FOLD_CODES: Final = {name: code for code, name in enumerate(_native.fold_names())}
-ENTRANCES: Final = tuple((name, fold) for fold in FOLDS for name in (fold.name, fold.scan, fold.standard_scan))
+_KERNEL_CODES: Final = {name: code for code, name in enumerate(_native.fold_names())}
+_ENDING_CODES: Final = {name: code for code, name in enumerate(_native.ending_names())}
+ENTRANCES: Final = tuple(
+    (name, fold) for fold in FOLDS for name in (fold.name, fold.scan, fold.standard_scan) if name is not None
+)
 """The public functions by number: what each is called in its errors, and the fold behind it."""
-_OVERFLOWS: Final = ("wrap", "saturate", "raise")
-_NO_LIMITS: Final = (0, 0)
 
 
 # ---- what is asked for, checked
@@ -44,31 +38,71 @@ class Reduce:
     axes: tuple[int, ...]
     result: Dtype
     keepdims: bool = False
-    initial: int | float | None = None
+    initial: Number | None = None
     overflow: Overflow = "wrap"
 
     def run(self, x: Array, out: Array | None = None, where: Array | None = None) -> Array:
         """Fold `x`. `out`, where given, has the result's shape and dtype; `where` has the shape of `x`."""
+        if self.result.kind in "iu" and (self.fold.ending == "log" or self.fold.kernel == "logsumexp"):
+            return _given(out, _truncated(self, replace(self, result=FLOAT64).run(x, None, where)))
+        if self.fold.ending == "mean" and where is not None:
+            return _given(out, self._mean_of_chosen(x, where))
         kept = tuple(1 if a in self.axes else n for a, n in enumerate(x.shape))
-        dropped = tuple(n for a, n in enumerate(x.shape) if a not in self.axes)
-        shape = kept if self.keepdims else dropped
-        target, final = _working_array(self.fold.name, shape, self.result, None, out, self.overflow)
-        # Over no axis a sum copies its element, the sign of a zero included: it starts from what changes nothing.
-        neutral = -0.0 if self.fold.identity == 0 and not self.axes and where is None else self.fold.identity
-        initial = neutral if self.initial is None else self.initial
+        target, final = _working_array(self.fold.name, self.shape_for(x.shape), self.result, None, out, self.overflow)
         if x.size == 0:
-            target[...] = initial
+            if target.size:
+                target[...] = self._of_nothing()
+            return _delivered(target, final)
+        way = _way(self.fold, dtype_of(x), self.result, self.overflow, x.size)
+        # Axes of length 1 may be added to a view freely, so the core sees arrays of one rank.
+        ranked = target if self.keepdims else target.reshape(kept)
+        fits = _native.run_reduce(
+            way.kernel,
+            way.column,
+            dtype_of(x).code,
+            self.result.code,
+            x,
+            where,
+            sum(1 << a for a in self.axes),
+            ranked,
+            way.finish(self._start(where is None)),
+        )
+        if not fits and self.fold.ending == "root":
+            ranked[...] = _roots_of_any_size(x, self.axes, self.result, where)
         else:
-            folded = sum(1 << a for a in self.axes)
-            fold, column, limits = _judging(self.fold, _dtype_of(x), self.result, self.overflow)
-            finish = (float(initial), int(initial) & _WORD if self.result.kind != "f" else 0, *limits)
-            # Axes of length 1 may be added to a view freely, so the core sees arrays of one rank.
-            ranked = target if self.keepdims else target.reshape(kept)
-            fits = _native.run_reduce(
-                fold, column, _dtype_of(x).code, self.result.code, x, where, folded, ranked, finish
-            )
             _refuse_overflow(fits, self.fold.name, self.result, self.overflow)
         return _delivered(target, final)
+
+    def shape_for(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of the result."""
+        if self.keepdims:
+            return tuple(1 if a in self.axes else n for a, n in enumerate(shape))
+        return tuple(n for a, n in enumerate(shape) if a not in self.axes)
+
+    def _start(self, everything: bool) -> Number:
+        if self.initial is not None:
+            return self.initial
+        start = self.fold.start(self.result)
+        # Over no axis a sum copies its element, the sign of a zero included: it starts from what changes nothing.
+        return -0.0 if start == 0 and self.fold.kernel == "sum" and not self.axes and everything else start
+
+    def _of_nothing(self) -> Number:
+        """The fold of no elements."""
+        start = self._start(False)
+        if self.fold.ending == "mean":
+            if self.result.kind != "f":
+                raise ArgumentError(
+                    f"{self.fold.name}: no elements have no {self.result.name} mean; ask for a float result"
+                )
+            return math.nan
+        return -math.inf if self.fold.ending == "log" else start
+
+    def _mean_of_chosen(self, x: Array, where: Array) -> Array:
+        wide = FLOAT64 if dtype_of(x).kind == "f" else SUM.result(dtype_of(x))
+        total = Reduce(SUM, self.axes, wide, self.keepdims).run(x, None, where)
+        count = Reduce(SUM, self.axes, INT64, self.keepdims).run(where)
+        with np.errstate(all="ignore"):
+            return np.asarray(total / count).astype(NUMPY[self.result.code])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,55 +127,142 @@ class Scan:
 
     def run(self, x: Array, out: Array | None = None) -> Array:
         """Scan `x`. `out`, where given, has the result's shape and dtype, and may be `x` itself."""
-        in_place = out is not None and _same_memory(x, out)
-        read_again = self.exclusive or self.include_initial or (self.result.kind == "f" and self.fold.identity != 0)
+        start = self.fold.start(self.result)
+        in_place = out is not None and arguments.same_memory(x, out)
+        read_again = self.exclusive or self.include_initial or (self.result.kind == "f" and start != 0)
         target, final = _working_array(
             self.name, self.shape_for(x.shape), self.result, x, out, self.overflow, in_place and read_again
         )
         if target.size and x.size == 0:
-            target[...] = self.fold.identity
+            target[...] = start
         elif target.size:
-            fold, column, limits = _judging(self.fold, _dtype_of(x), self.result, self.overflow)
+            way = _way(self.fold, dtype_of(x), self.result, self.overflow)
             fits = _native.run_scan(
-                fold,
-                column,
-                _dtype_of(x).code,
+                way.kernel,
+                way.column,
+                dtype_of(x).code,
                 self.result.code,
                 x,
                 -1 if self.axis is None else self.axis,
                 target,
                 self.reverse,
                 self.exclusive or self.include_initial,
-                (float(self.fold.identity), self.fold.identity, *limits),
+                way.finish(start),
             )
             _refuse_overflow(fits, self.name, self.result, self.overflow)
         return _delivered(target, final)
 
 
+@dataclass(frozen=True, slots=True)
+class Arg:
+    """Where along an axis the extreme is: the first of equals, or the last. Axis None takes all in C order."""
+
+    fold: Fold
+    axis: int | None
+    keepdims: bool = False
+    last: bool = False
+
+    def shape_for(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of the result."""
+        at = range(len(shape)) if self.axis is None else (self.axis,)
+        return tuple(1 if a in at else n for a, n in enumerate(shape) if self.keepdims or a not in at)
+
+    def run(self, x: Array, out: Array | None = None) -> Array:
+        """Look through `x`. `out`, where given, has the result's shape and is of int64."""
+        name, shape = self.fold.name, self.shape_for(x.shape)
+        if x.size == 0 and 0 not in shape:
+            where = f"shape {x.shape}" if self.axis is None else f"shape {x.shape} along axis {self.axis}"
+            raise ShapeError(
+                f"{name}: of no elements ({where}) there is no largest or smallest one; give a non-empty axis"
+            )
+        target, final = _working_array(name, shape, INT64, None, out, "wrap")
+        if x.size:
+            way = _way(self.fold, dtype_of(x), dtype_of(x), "wrap")
+            kept = (1,) if self.axis is None else tuple(1 if a == self.axis else n for a, n in enumerate(x.shape))
+            axis = -1 if self.axis is None else self.axis
+            ranked = target.reshape(kept)
+            _native.run_scan(
+                way.kernel, way.column, dtype_of(x).code, INT64.code, x, axis, ranked, False, self.last, way.finish(0)
+            )
+        return _delivered(target, final)
+
+
+# ---- the way through the native table
+
+INT64: Final = dtypes.BY_NAME["int64"]
+FLOAT64: Final = dtypes.BY_NAME["float64"]
 _WORD: Final = (1 << 64) - 1
+_NO_LIMITS: Final = (0, 0)
+_WIDEST: Final = (-(1 << 63), _WORD)
+_EXACT_IN_64_BITS: Final = 1 << 31
+"""So many integers of 32 bits have a sum of 64."""
 
 
-def _judging(fold: Fold, source: Dtype, result: Dtype, overflow: Overflow) -> tuple[int, int, tuple[int, int]]:
-    """The native fold and column, and the limits it judges by."""
-    if result.kind == "f" or overflow == "wrap":
-        column = dtypes.column_for(source, result)
-        return _FOLD_CODES[fold.wrapping], _COLUMN_CODES[column], _NO_LIMITS
-    column = dtypes.judged_column_for(source)
-    return _FOLD_CODES[fold.judged], _COLUMN_CODES[column], _limits(result)
+class _Way(NamedTuple):
+    """The native fold, the column that reads, the ending, and what integers are judged by."""
+
+    kernel: int
+    column: int
+    ending: int
+    limits: tuple[int, int]
+
+    def finish(self, start: Number) -> tuple[float, int, int, int, int]:
+        """What the core is told about the end of a fold that begins with `start`."""
+        return float(start), start & _WORD if isinstance(start, int) else 0, *self.limits, self.ending
 
 
-def _limits(dtype: Dtype) -> tuple[int, int]:
-    bits = 8 * dtype.size
-    return (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.kind == "i" else (0, (1 << bits) - 1)
+def _way(fold: Fold, source: Dtype, result: Dtype, overflow: Overflow, count: int = 1) -> _Way:
+    def judged(kernel: str | None, ending: str, limits: Any) -> _Way:
+        column = _COLUMN_CODES[dtypes.judged_column_for(source)]
+        return _Way(_KERNEL_CODES[str(kernel)], column, _ENDING_CODES[ending], limits)
+
+    whole = result.kind in "iu"
+    if whole and overflow != "wrap":
+        return judged(fold.judged, "none", dtypes.limits(result))
+    # Of integers a mean is exact, and so is a root that is to be one: R-16, R-17.
+    if fold.ending == "mean" and source.kind != "f" and (whole or result is FLOAT64):
+        ending = "mean" if whole else "ratio"
+        if source.size < 8 and count <= _EXACT_IN_64_BITS:
+            column = dtypes.column_for(source, INT64, signless=True)
+            return _Way(_KERNEL_CODES["sum"], _COLUMN_CODES[column], _ENDING_CODES[ending], _WIDEST)
+        return judged("judged_sum", ending, _WIDEST)
+    if fold.ending == "root" and whole:
+        return judged("judged_sumsquare", "none", _WIDEST)
+    column = dtypes.column_for(source, result, fold.signless)
+    return _Way(_KERNEL_CODES[fold.kernel], _COLUMN_CODES[column], _ENDING_CODES[fold.ending], _NO_LIMITS)
 
 
 def _refuse_overflow(fits: bool, name: str, result: Dtype, overflow: Overflow) -> None:
     if overflow == "raise" and not fits:
-        low, high = _limits(result)
+        low, high = dtypes.limits(result)
         raise OverflowedError(
             f"{name}: an exact result lies outside {result.name} ({low}..{high}); ask for a wider dtype=, "
             f'or for overflow="saturate" or "wrap"'
         )
+
+
+def _truncated(asked: Reduce, found: Array) -> Array:
+    """Logarithms of integers as integers: computed in float64, cut, and refused where there is none (R-18)."""
+    low, high = dtypes.limits(asked.result)
+    cut = np.trunc(found)
+    if not ((cut >= low) & (cut < float(high) + 1)).all():
+        raise OverflowedError(
+            f"{asked.fold.name}: a result is not finite, or lies outside {asked.result.name} ({low}..{high}); "
+            f"ask for a float result"
+        )
+    return cut.astype(NUMPY[asked.result.code])
+
+
+def _roots_of_any_size(x: Array, axes: tuple[int, ...], result: Dtype, where: Array | None) -> Array:
+    """The rare root of a sum of squares beyond 128 bits, by Python's integers."""
+    chosen = x if where is None else np.where(where, x, 0)
+    squares = np.sum(chosen.astype(object) ** 2, axis=axes, keepdims=True)
+    roots: Array = np.vectorize(lambda square: math.isqrt(square) & _WORD, otypes=[np.uint64])(squares)
+    return roots.astype(NUMPY[result.code])
+
+
+def _given(out: Array | None, found: Array) -> Array:
+    return _delivered(found, out)
 
 
 def _working_array(
@@ -187,17 +308,16 @@ def reduce_general(
     """What `reduce` does with anything but the plainest arguments: check them all, then run."""
     name, fold = ENTRANCES[code]
     array = as_array(name, x)
-    source = _accepted(name, array)
+    source = arguments.accepted(name, array)
     axes = normalised_axes(name, axis, array.ndim)
-    result = chosen_dtype(name, source, dtype, overflow)
-    flag = _flag(name, "keepdims", keepdims)
-    start = _initial(name, initial, result, source, overflow)
-    reduction = Reduce(fold, axes, result, flag, start, overflow)
-    mask = None if where is None else _mask(name, where, array)
+    result = arguments.chosen_dtype(name, fold, source, dtype, overflow)
+    keep = flag(name, "keepdims", keepdims)
+    start = arguments.initial_value(name, initial, result, source, overflow)
+    reduction = Reduce(fold, axes, result, keep, start, overflow)
+    mask = None if where is None else arguments.mask_for(name, where, array)
     if out is not None:
-        shape = tuple(1 if a in axes else n for a, n in enumerate(array.shape) if flag or a not in axes)
-        _check_out(name, out, shape, result)
-        if _overlap(array, out) or (mask is not None and _overlap(mask, out)):
+        arguments.check_out(name, out, reduction.shape_for(array.shape), result)
+        if arguments.overlap(array, out) or (mask is not None and arguments.overlap(mask, out)):
             raise OptionError(f"{name}: out shares memory with the input; give another array, or leave out= away")
     folded = reduction.run(array, out, mask)
     return folded if out is not None or folded.ndim else folded[()]
@@ -217,17 +337,16 @@ def scan_general(
     """What `scan` does with anything but the plainest arguments: check them all, then run."""
     name, fold = ENTRANCES[code]
     array = as_array(name, x)
-    source = _accepted(name, array)
-    at = None if axis is None else _one_axis(name, "axis", axis, array.ndim)
-    result = chosen_dtype(name, source, dtype, overflow)
+    source = arguments.accepted(name, array)
+    at = None if axis is None else one_axis(name, "axis", axis, array.ndim)
     scan = Scan(
         name,
         fold,
         0 if at is None and array.ndim == 1 else at,
-        result,
-        _flag(name, "exclusive", exclusive),
-        _flag(name, "reverse", reverse),
-        _flag(name, "include_initial", include_initial),
+        arguments.chosen_dtype(name, fold, source, dtype, overflow),
+        flag(name, "exclusive", exclusive),
+        flag(name, "reverse", reverse),
+        flag(name, "include_initial", include_initial),
         overflow,
     )
     if scan.exclusive and scan.include_initial:
@@ -236,8 +355,8 @@ def scan_general(
             f"element to begin with the identity, the second keeps it"
         )
     if out is not None:
-        _check_out(name, out, scan.shape_for(array.shape), result)
-        if _overlap(array, out) and not _same_memory(array, out):
+        arguments.check_out(name, out, scan.shape_for(array.shape), scan.result)
+        if arguments.overlap(array, out) and not arguments.same_memory(array, out):
             raise OptionError(
                 f"{name}: out shares memory with the input without being the same array; give another array, "
                 f"or leave out= away"
@@ -245,174 +364,19 @@ def scan_general(
     return scan.run(array, out)
 
 
-def as_array(name: str, x: Any) -> Array:
-    """Anything array-like as an array, without a copy where that can be."""
-    if isinstance(x, np.ma.MaskedArray):
-        raise ArgumentError(f"{name}: a masked array would lose its mask; pass x.data with where=~x.mask")
-    if isinstance(x, np.ndarray):
-        return x.view(np.ndarray)
-    try:
-        if hasattr(x, "__dlpack__") and not hasattr(x, "__array_interface__") and not isinstance(x, np.generic):
-            try:
-                return np.from_dlpack(x)
-            except (BufferError, RuntimeError, TypeError):
-                pass  # a dtype or a device that DLPack does not carry to NumPy: __array__ may still
-        return np.asarray(x)
-    except Exception as error:
-        raise ArgumentError(f"{name}: x of type {type(x).__name__} cannot be read as an array: {error}") from error
-
-
-def _dtype_of(array: Array) -> Dtype:
-    return _BY_NUMBER[_number(array.dtype)]
-
-
-def _accepted(name: str, array: Array) -> Dtype:
-    dtype = _BY_NUMBER.get(_number(array.dtype))
-    if dtype is None:
-        known = ", ".join(d.name for d in dtypes.TABLE)
-        raise DtypeError(f"{name}: x has dtype {array.dtype}, shape {array.shape}; accepted are {known}")
-    return dtype
-
-
-def _number(dtype: "np.dtype[Any]") -> int:
-    """NumPy has two numbers for an integer of one size on some platforms; the table knows one."""
-    if dtype.kind in "iu":
-        return np.dtype(f"{dtype.kind}{dtype.itemsize}").num
-    return dtype.num
-
-
-def normalised_axes(name: str, axis: Any, rank: int) -> tuple[int, ...]:
-    """The axes to fold, in rising order."""
-    if axis is None:
-        return tuple(range(rank))
-    if not isinstance(axis, tuple):
-        return (_one_axis(name, "axis", axis, rank),)
-    axes = [_one_axis(name, f"axis[{i}]", a, rank) for i, a in enumerate(axis)]
-    for i, a in enumerate(axes):
-        if a in axes[:i]:
-            raise AxisError(
-                f"{name}: axis {axis} names axis {a} twice, at positions {axes.index(a)} and {i}; name each axis once"
-            )
-    return tuple(sorted(axes))
-
-
-def _one_axis(name: str, what: str, axis: Any, rank: int) -> int:
-    try:
-        if isinstance(axis, bool | np.bool_):
-            raise TypeError
-        index = operator.index(axis)
-    except TypeError:
-        raise ArgumentError(
-            f"{name}: {what} = {axis!r} is of type {type(axis).__name__}; accepted are an int, a tuple of ints "
-            f"(reductions only), or None"
-        ) from None
-    if -rank <= index < rank:
-        return index % rank
-    accepted = f"accepted: {-rank}..{rank - 1}" if rank else "a 0-d array has no axis; use axis=None"
-    shown = f"axis {index}" if what == "axis" else f"{what} = {index}"
-    raise AxisError(f"{name}: {shown} is out of range for rank {rank} ({accepted})")
-
-
-def chosen_dtype(name: str, source: Dtype, dtype: Any, overflow: Any) -> Dtype:
-    """The result's dtype: `dtype`, or what NumPy and the Array API make of the source's."""
-    result = dtypes.accumulated(source) if dtype is None else _named_dtype(name, dtype)
-    if source.kind == "f" and result.kind != "f":
-        raise DtypeError(
-            f"{name}: {source.name} cannot be folded into dtype={result.name} without choosing a rounding; "
-            f"use x.astype({result.name}), or round the result"
-        )
-    if not isinstance(overflow, str) or overflow not in _OVERFLOWS:
-        raise OptionError(f'{name}: overflow = {overflow!r}; accepted are "wrap", "saturate" and "raise"')
-    if overflow != "wrap" and result.kind == "f":
-        raise OptionError(
-            f'{name}: overflow="{overflow}" is for integers; a {result.name} result overflows to infinity'
-        )
-    return result
-
-
-def _named_dtype(name: str, dtype: Any) -> Dtype:
-    try:
-        wanted = np.dtype(dtype)
-    except TypeError:
-        try:
-            wanted = np.dtype(getattr(ml_dtypes, dtype)) if isinstance(dtype, str) else None
-        except (AttributeError, TypeError):
-            wanted = None
-    found = _BY_NUMBER.get(_number(wanted)) if wanted is not None else None
-    if found is None or found.kind == "b":
-        known = ", ".join(d.name for d in dtypes.TABLE if d.kind != "b")
-        raise DtypeError(f"{name}: dtype = {dtype!r} is no dtype of results; accepted are {known}")
-    return found
-
-
-def _flag(name: str, what: str, value: Any) -> bool:
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    raise ArgumentError(f"{name}: {what} = {value!r} is of type {type(value).__name__}; accepted are True and False")
-
-
-def _initial(name: str, initial: Any, result: Dtype, source: Dtype, overflow: Overflow) -> int | float | None:
-    if initial is None:
-        return None
-    try:
-        if result.kind == "f" and not isinstance(initial, str | bytes):
-            return float(initial)
-        value = operator.index(initial)
-    except OverflowError:
-        raise OptionError(f"{name}: initial is too large for a {result.name} result; give one below 2**1024") from None
-    except (TypeError, ValueError):
-        kind = "number" if result.kind == "f" else "integer"
-        raise ArgumentError(
-            f"{name}: initial = {initial!r} is of type {type(initial).__name__}; "
-            f"a {result.name} result takes one {kind}"
-        ) from None
-    low, high = _limits(result)
-    if overflow != "wrap":
-        low = max(low, -(1 << 63) if source.kind == "i" else 0)
-        high = min(high, (1 << 63) - 1 if source.kind == "i" else high)
-    if low <= value <= high:
-        return value
-    raise OptionError(f"{name}: initial = {value} does not fit {result.name} (accepted: {low}..{high})")
-
-
-def _mask(name: str, where: Any, array: Array) -> Array:
-    mask = np.asarray(where)
-    if mask.dtype != np.bool_:
-        raise DtypeError(f"{name}: where has dtype {mask.dtype}; it must be bool, as in where=x > 0")
-    try:
-        return np.broadcast_to(mask, array.shape)
-    except ValueError:
-        raise ShapeError(
-            f"{name}: where of shape {mask.shape} does not broadcast to x of shape {array.shape}"
-        ) from None
-
-
-def _check_out(name: str, out: Any, shape: tuple[int, ...], result: Dtype) -> None:
-    if not isinstance(out, np.ndarray):
-        raise ArgumentError(f"{name}: out is of type {type(out).__name__}; it must be a NumPy array")
-    if out.shape != shape:
-        raise ShapeError(f"{name}: out has shape {out.shape}; this result has shape {shape}")
-    if _BY_NUMBER.get(_number(out.dtype)) is not result:
-        raise DtypeError(
-            f"{name}: out has dtype {out.dtype}; this result is {result.name} (choose another with dtype=)"
-        )
-    if not out.flags.writeable:
-        raise OptionError(f"{name}: out is read-only; give a writable array")
-
-
-def _overlap(x: Array, out: Array) -> bool:
-    if not np.may_share_memory(x, out):
-        return False
-    try:
-        return np.shares_memory(x, out, max_work=10_000)  # type: ignore[arg-type]  # any number of steps is accepted
-    except np.exceptions.TooHardError:
-        return True
-
-
-def _same_memory(x: Array, out: Array) -> bool:
-    return (
-        x.ctypes.data == out.ctypes.data and x.shape == out.shape and x.strides == out.strides and x.dtype == out.dtype
-    )
+def place(fold: Fold, x: Any, axis: Any, out: Any, keepdims: Any, select_last_index: Any) -> Any:
+    """Where the extreme is, from arguments that are still to be checked."""
+    name = fold.name
+    array = as_array(name, x)
+    arguments.accepted(name, array)
+    at = None if axis is None else one_axis(name, "axis", axis, array.ndim)
+    arg = Arg(fold, at, flag(name, "keepdims", keepdims), flag(name, "select_last_index", select_last_index))
+    if out is not None:
+        arguments.check_out(name, out, arg.shape_for(array.shape), INT64)
+        if arguments.overlap(array, out):
+            raise OptionError(f"{name}: out shares memory with the input; give another array, or leave out= away")
+    found = arg.run(array, out)
+    return found if out is not None or found.ndim else found[()]
 
 
 # ---- threads, ISA, configuration
@@ -447,15 +411,18 @@ def _default_kept_memory() -> int:
     return min(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 8, 1 << 30)
 
 
+def _route(fold: Fold, source: Dtype) -> tuple[int, int, int, int, float, int]:
+    """How the core folds a plain array of that dtype by itself."""
+    result = fold.result(source)
+    way = _way(fold, source, result, "wrap")
+    number, integer, _, _, ending = way.finish(fold.start(result))
+    return way.kernel, way.column, result.code, ending, number, integer
+
+
 def _configure() -> None:
     """Tell the core what is declared in Python: dtypes, public functions, and the way of each through the table."""
-    results = [dtypes.accumulated(dtype) for dtype in dtypes.TABLE]
-    routes = tuple(
-        (_COLUMN_CODES[dtypes.column_for(dtype, result)], result.code)
-        for dtype, result in zip(dtypes.TABLE, results, strict=True)
-    )
-    entrances = tuple((_FOLD_CODES[fold.wrapping], float(fold.identity), routes) for _, fold in ENTRANCES)
-    numbers = tuple(numpy.num for numpy in _NUMPY)
+    entrances = tuple(tuple(_route(fold, dtype) for dtype in dtypes.TABLE) for _, fold in ENTRANCES)
+    numbers = tuple(numpy.num for numpy in NUMPY)
     _native.configure(numbers, entrances, reduce_general, scan_general, "wrap")
 
     isas = _native.available_isas()
@@ -487,11 +454,34 @@ def entrance(name: str) -> int:
     return [known for known, _ in ENTRANCES].index(name)
 
 
+_REDUCE_ARGUMENTS: Final = {
+    "x": None,
+    "axis": None,
+    "dtype": None,
+    "out": None,
+    "keepdims": False,
+    "initial": None,
+    "where": None,
+    "overflow": "wrap",
+}
+_SCAN_ARGUMENTS: Final = {
+    "x": None,
+    "axis": None,
+    "dtype": None,
+    "out": None,
+    "exclusive": False,
+    "reverse": False,
+    "include_initial": False,
+    "overflow": "wrap",
+}
+"""What `reduce` and `scan` take after the entrance's number, and what stands for what a function does not take."""
+
+
 def direct_reduction(function: Function) -> Function:
     """The function of that name in ENTRANCES without its Python frame: same signature, same documentation."""
-    return _native.direct_reduce(function, entrance(function.__name__))
+    return _native.direct_reduce(function, entrance(function.__name__), _REDUCE_ARGUMENTS)
 
 
 def direct_scan(function: Function) -> Function:
     """The same for a scan."""
-    return _native.direct_scan(function, entrance(function.__name__))
+    return _native.direct_scan(function, entrance(function.__name__), _SCAN_ARGUMENTS)

@@ -27,3 +27,11 @@ class ArgumentError(FoldwiseError, TypeError):
 
 class OverflowedError(FoldwiseError, OverflowError):
     """An integer result that its dtype cannot hold, where overflow="raise" was asked for."""
+
+
+class UnknownOperatorError(FoldwiseError, LookupError):
+    """An operator, version, opset or dialect that does not exist."""
+
+
+class FoldwiseWarning(UserWarning):
+    """Something that a specification forbids and lenient=True let pass."""

@@ -1,26 +1,90 @@
 """Every fold as a value."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
+
+from . import dtypes
+from .dtypes import Dtype
+
+Number = int | float
+
+
+def _zero(result: Dtype) -> Number:
+    return 0
+
+
+def _one(result: Dtype) -> Number:
+    return 1
+
+
+def _lowest(result: Dtype) -> Number:
+    return dtypes.limits(result)[0]
+
+
+def _highest(result: Dtype) -> Number:
+    return dtypes.limits(result)[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """What is computed: a name, the value that changes nothing, and the rows of the native table that do it."""
+    """What is computed: where it starts, the rows of the native table that do it, and what is done at the end."""
 
     name: str
     """The reduction's public name."""
-    scan: str
-    standard_scan: str
-    """The scan's names: NumPy's, and the Array API's."""
-    identity: int
-    wrapping: str
-    """The native fold whose integers wrap."""
-    judged: str
+    start: Callable[[Dtype], Number]
+    """The value that changes nothing: what an empty fold has before its ending."""
+    result: Callable[[Dtype], Dtype]
+    """The result's dtype for a source's, when nobody says."""
+    kernel: str
+    """The native fold; its integers wrap."""
+    ending: str = "none"
+    """What is done to the folded value at the very end: none, mean, root or log."""
+    judged: str | None = None
     """The native fold that knows the exact integer, for overflow="saturate" and "raise"."""
+    scan: str | None = None
+    standard_scan: str | None = None
+    """The scan's names: NumPy's, and the Array API's."""
+    signless: bool = True
+    """Whether integers of either sign fold alike, bit for bit."""
 
 
-SUM: Final = Fold("sum", "cumsum", "cumulative_sum", 0, "sum", "judged_sum")
-PROD: Final = Fold("prod", "cumprod", "cumulative_prod", 1, "prod", "judged_prod")
+SUM: Final = Fold(
+    "sum",
+    _zero,
+    dtypes.accumulated,
+    "sum",
+    judged="judged_sum",
+    scan="cumsum",
+    standard_scan="cumulative_sum",
+)
+PROD: Final = Fold(
+    "prod",
+    _one,
+    dtypes.accumulated,
+    "prod",
+    judged="judged_prod",
+    scan="cumprod",
+    standard_scan="cumulative_prod",
+)
+FOLDS: Final = (
+    SUM,
+    PROD,
+    Fold("mean", _zero, dtypes.real, "sum", "mean"),
+    Fold("max", _lowest, dtypes.same, "max", scan="cummax", signless=False),
+    Fold("min", _highest, dtypes.same, "min", scan="cummin", signless=False),
+    Fold("l1", _zero, dtypes.accumulated, "l1", signless=False),
+    Fold("l2", _zero, dtypes.real, "sumsquare", "root"),
+    Fold("sumsquare", _zero, dtypes.accumulated, "sumsquare"),
+    Fold("logsum", _zero, dtypes.real, "sum", "log"),
+    Fold("logsumexp", _lowest, dtypes.real, "logsumexp", scan="logcumsumexp"),
+    Fold("all", _one, dtypes.truth, "all"),
+    Fold("any", _zero, dtypes.truth, "any"),
+)
+PLACES: Final = (
+    Fold("argmax", _lowest, dtypes.index, "argmax", signless=False),
+    Fold("argmin", _highest, dtypes.index, "argmin", signless=False),
+)
+"""Folds that say where: along one axis, or all of them in C order."""
 
-FOLDS: Final = (SUM, PROD)
+BY_NAME: Final = {fold.name: fold for fold in (*FOLDS, *PLACES)}

@@ -146,6 +146,13 @@ Gather<T> gather_for(const Source& source) {
   });
 }
 
+// Instantiated once per ISA, in blocks.cpp, not in every fold's object.
+#define FOLDWISE_EACH_COLUMN(X) X(half) X(bfloat) X(float) X(double) X(std::int32_t) X(int64_t) X(uint64_t)
+#define FOLDWISE_EACH_VALUE(X) X(float) X(double) X(std::int32_t) X(int64_t) X(uint64_t)
+#define FOLDWISE_ELSEWHERE(T) extern template Gather<T> gather_for<T>(const Source&);
+FOLDWISE_EACH_COLUMN(FOLDWISE_ELSEWHERE)
+#undef FOLDWISE_ELSEWHERE
+
 // Reads lines of a source into a block; places that the mask leaves out become `absent`.
 template <class T>
 struct Reader {
@@ -252,25 +259,35 @@ void interleave(Word* to, const Word* from, int64_t row, int64_t count) {
 constexpr int64_t most_interleaved_words = 4;
 
 // The same for a K known at run time, of 2..most_interleaved_words; elements travel as words.
+template <class Word>
+void deinterleave_words(Word* to, int64_t row, const Word* from, int64_t k, int64_t count) {
+  if (k == 2) deinterleave<2>(to, row, from, count);
+  else if (k == 3) deinterleave<3>(to, row, from, count);
+  else deinterleave<4>(to, row, from, count);
+}
+template <class Word>
+void interleave_words(Word* to, const Word* from, int64_t row, int64_t k, int64_t count) {
+  if (k == 2) interleave<2>(to, from, row, count);
+  else if (k == 3) interleave<3>(to, from, row, count);
+  else interleave<4>(to, from, row, count);
+}
+
+#define FOLDWISE_EACH_WORD(X) X(std::uint16_t) X(std::uint32_t) X(uint64_t)
+#define FOLDWISE_ELSEWHERE(Word)                                                                          \
+  extern template void deinterleave_words<Word>(Word*, int64_t, const Word*, int64_t, int64_t);           \
+  extern template void interleave_words<Word>(Word*, const Word*, int64_t, int64_t, int64_t);
+FOLDWISE_EACH_WORD(FOLDWISE_ELSEWHERE)
+#undef FOLDWISE_ELSEWHERE
+
 template <class T>
 void deinterleave(T* to, int64_t row, const void* from, int64_t k, int64_t count) {
   using Word = typename WordOf<sizeof(T)>::type;
-  const auto words = [&]<int K>(std::integral_constant<int, K>) {
-    deinterleave<K>(reinterpret_cast<Word*>(to), row, static_cast<const Word*>(from), count);
-  };
-  if (k == 2) words(std::integral_constant<int, 2>{});
-  else if (k == 3) words(std::integral_constant<int, 3>{});
-  else words(std::integral_constant<int, 4>{});
+  deinterleave_words(reinterpret_cast<Word*>(to), row, static_cast<const Word*>(from), k, count);
 }
 template <class T>
 void interleave(void* to, const T* from, int64_t row, int64_t k, int64_t count) {
   using Word = typename WordOf<sizeof(T)>::type;
-  const auto words = [&]<int K>(std::integral_constant<int, K>) {
-    interleave<K>(static_cast<Word*>(to), reinterpret_cast<const Word*>(from), row, count);
-  };
-  if (k == 2) words(std::integral_constant<int, 2>{});
-  else if (k == 3) words(std::integral_constant<int, 3>{});
-  else words(std::integral_constant<int, 4>{});
+  interleave_words(static_cast<Word*>(to), reinterpret_cast<const Word*>(from), row, k, count);
 }
 
 // ---- out
@@ -292,7 +309,8 @@ template <class Out, class A>
 void scatter(char* to, int64_t stride, const A* from, int64_t count) {
   int64_t i = 0;
   if (stride == static_cast<int64_t>(sizeof(Out))) {
-    if constexpr (std::is_same_v<A, float> || (std::is_same_v<A, double> && std::is_same_v<Out, float>)) {
+    if constexpr (!std::is_same_v<Out, bool> &&
+                  (std::is_same_v<A, float> || (std::is_same_v<A, double> && std::is_same_v<Out, float>))) {
       constexpr int N = native<A>;
       for (; i + N <= count; i += N) store(reinterpret_cast<Out*>(to) + i, load<A, N>(from + i));
     }
@@ -312,8 +330,8 @@ template <class A>
 using Scatter = void (*)(char* to, int64_t stride, const A* from, int64_t count);
 
 template <class A, class Out>
-constexpr bool scatters = std::is_integral_v<A> ? std::is_integral_v<Out> && !std::is_same_v<Out, bool>
-                                                : !std::is_integral_v<Out> && sizeof(Out) <= sizeof(A);
+constexpr bool scatters = std::is_same_v<Out, bool> || (std::is_integral_v<A> ? std::is_integral_v<Out>
+                                                                              : !std::is_integral_v<Out> && sizeof(Out) <= sizeof(A));
 
 template <class A>
 Scatter<A> scatter_for(Dtype dtype) {
@@ -323,6 +341,10 @@ Scatter<A> scatter_for(Dtype dtype) {
     else return nullptr;
   });
 }
+
+#define FOLDWISE_ELSEWHERE(A) extern template Scatter<A> scatter_for<A>(Dtype);
+FOLDWISE_EACH_VALUE(FOLDWISE_ELSEWHERE)
+#undef FOLDWISE_ELSEWHERE
 
 // ---- past the caches
 

@@ -8,16 +8,19 @@
 
 namespace foldwise {
 
-// The default way of a fold through a dtype: what reads it, and what comes out.
+// The default way of a fold through a dtype: what folds it, what reads it, what comes out, and from what it starts.
 struct Route {
-  int column;
+  int fold, column;
   int out;  // dtype code
+  int ending;
+  double number;
+  uint64_t integer;
+
+  Finish finish() const { return {number, integer, 0, 0, static_cast<Ending>(ending)}; }
 };
 
-// A public function: the fold it computes and the route of each dtype.
+// A public function: the route of each dtype.
 struct Entrance {
-  int fold;
-  double identity;
   Route routes[dtype_count];
 };
 

@@ -1,5 +1,6 @@
 #include "direct.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <initializer_list>
 
@@ -7,7 +8,7 @@ namespace foldwise {
 
 namespace {
 
-constexpr Py_ssize_t most_parameters = 15;
+constexpr Py_ssize_t most_parameters = 15, most_arguments = 15;
 
 struct Direct {
   PyObject_HEAD
@@ -17,30 +18,30 @@ struct Direct {
   Target target;
   Py_ssize_t positional;  // parameters that may be given by position
   Py_ssize_t parameters;
-  PyObject* names[most_parameters];     // interned, owned
-  PyObject* defaults[most_parameters];  // owned; null where an argument must be given
+  Py_ssize_t arguments;   // of the target, after the number
+  PyObject* names[most_parameters];   // interned, owned
+  Py_ssize_t places[most_parameters];  // where each goes among the arguments
+  PyObject* defaults[most_arguments];  // owned; null where an argument must be given
 };
 
 PyObject* call_direct(PyObject* self, PyObject* const* args, size_t flags, PyObject* keywords) {
   Direct* direct = reinterpret_cast<Direct*>(self);
   const Py_ssize_t given = PyVectorcall_NARGS(flags);
-  PyObject* slots[1 + most_parameters] = {direct->number};
   bool fits = given <= direct->positional;
-  for (Py_ssize_t i = 0; fits && i < direct->parameters; ++i) slots[1 + i] = i < given ? args[i] : nullptr;
+  PyObject* slots[1 + most_arguments] = {direct->number};
+  for (Py_ssize_t i = 0; i < direct->arguments; ++i) slots[1 + i] = direct->defaults[i];
+  for (Py_ssize_t i = 0; fits && i < given; ++i) slots[1 + direct->places[i]] = args[i];
   const Py_ssize_t named = fits && keywords ? PyTuple_GET_SIZE(keywords) : 0;
   for (Py_ssize_t k = 0; fits && k < named; ++k) {
     PyObject* name = PyTuple_GET_ITEM(keywords, k);
-    Py_ssize_t i = 1;  // the first parameter has no name to callers
+    Py_ssize_t i = std::max<Py_ssize_t>(given, 1);  // the first parameter has no name to callers
     while (i < direct->parameters && direct->names[i] != name) ++i;
-    fits = i < direct->parameters && !slots[1 + i];
-    if (fits) slots[1 + i] = args[given + k];
+    fits = i < direct->parameters;
+    if (fits) slots[1 + direct->places[i]] = args[given + k];
   }
-  for (Py_ssize_t i = 0; fits && i < direct->parameters; ++i) {
-    if (!slots[1 + i]) slots[1 + i] = direct->defaults[i];
-    fits = slots[1 + i] != nullptr;
-  }
+  fits = fits && given > 0;
   if (!fits) return PyObject_Vectorcall(direct->function, args, flags, keywords);
-  return direct->target(nullptr, slots, 1 + direct->parameters);
+  return direct->target(nullptr, slots, 1 + direct->arguments);
 }
 
 int visit_direct(PyObject* self, visitproc visit, void* arg) {
@@ -102,11 +103,12 @@ bool ready_direct() {
   return PyType_Ready(&direct_type) == 0;
 }
 
-PyObject* make_direct(PyObject* function, PyObject* number, Target target) {
+PyObject* make_direct(PyObject* function, PyObject* number, PyObject* arguments, Target target) {
   if (!PyFunction_Check(function)) return PyErr_Format(PyExc_TypeError, "direct takes a Python function");
   PyCodeObject* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
   const Py_ssize_t parameters = code->co_argcount + code->co_kwonlyargcount;
   if (parameters > most_parameters) return PyErr_Format(PyExc_ValueError, "direct takes %zd parameters at most", most_parameters);
+  if (PyDict_GET_SIZE(arguments) > most_arguments) return PyErr_Format(PyExc_ValueError, "direct takes %zd arguments at most", most_arguments);
   Direct* direct = PyObject_GC_New(Direct, &direct_type);
   if (!direct) return nullptr;
   direct->call = call_direct;
@@ -115,27 +117,41 @@ PyObject* make_direct(PyObject* function, PyObject* number, Target target) {
   direct->target = target;
   direct->positional = code->co_argcount;
   direct->parameters = parameters;
-  for (Py_ssize_t i = 0; i < most_parameters; ++i) direct->names[i] = direct->defaults[i] = nullptr;
+  direct->arguments = PyDict_GET_SIZE(arguments);
+  std::fill_n(direct->names, most_parameters, nullptr);
+  std::fill_n(direct->defaults, most_arguments, nullptr);
+  PyObject *argument, *blank, *known[most_arguments];
+  Py_ssize_t at = 0;
+  for (Py_ssize_t i = 0; PyDict_Next(arguments, &at, &argument, &blank); ++i) {
+    known[i] = argument;
+    direct->defaults[i] = Py_NewRef(blank);
+  }
   PyObject* names = PyCode_GetVarnames(code);
   PyObject* by_position = PyFunction_GET_DEFAULTS(function);
   PyObject* by_name = PyFunction_GET_KW_DEFAULTS(function);
   const Py_ssize_t first_default = code->co_argcount - (by_position ? PyTuple_GET_SIZE(by_position) : 0);
-  for (Py_ssize_t i = 0; names && i < parameters; ++i) {
+  bool all_known = names != nullptr;
+  for (Py_ssize_t i = 0; all_known && i < parameters; ++i) {
     direct->names[i] = Py_NewRef(PyTuple_GET_ITEM(names, i));
     PyUnicode_InternInPlace(&direct->names[i]);
+    Py_ssize_t place = 0;
+    while (place < direct->arguments && PyUnicode_Compare(known[place], direct->names[i]) != 0) ++place;
+    all_known = place < direct->arguments;
+    if (!all_known) break;
+    direct->places[i] = place;
     PyObject* value = nullptr;
     if (i < code->co_argcount) {
       if (i >= first_default) value = PyTuple_GET_ITEM(by_position, i - first_default);
     } else if (by_name) {
       value = PyDict_GetItem(by_name, direct->names[i]);
     }
-    direct->defaults[i] = Py_XNewRef(value);
+    if (value) Py_XSETREF(direct->defaults[place], Py_NewRef(value));
   }
   Py_XDECREF(names);
   PyObject_GC_Track(reinterpret_cast<PyObject*>(direct));
-  if (names) return reinterpret_cast<PyObject*>(direct);
+  if (all_known) return reinterpret_cast<PyObject*>(direct);
   Py_DECREF(direct);
-  return nullptr;
+  return PyErr_Occurred() ? nullptr : PyErr_Format(PyExc_ValueError, "direct: a parameter is no argument of the core");
 }
 
 }  // namespace foldwise

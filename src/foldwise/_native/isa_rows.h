@@ -2,12 +2,12 @@
 #define FOLDWISE_JOIN_(a, b, c) a##b##_##c
 #define FOLDWISE_JOIN(a, b, c) FOLDWISE_JOIN_(a, b, c)
 
-#define FOLDWISE_FOLD(name, Struct) void FOLDWISE_JOIN(fill_, FOLDWISE_ISA, name)(Kernel * row);
+#define FOLDWISE_FOLD(name, ...) void FOLDWISE_JOIN(fill_, FOLDWISE_ISA, name)(Kernel * row);
 #include "folds.def"
 #undef FOLDWISE_FOLD
 
 inline void FOLDWISE_JOIN(fill_, FOLDWISE_ISA, all)(KernelTable& table) {
-#define FOLDWISE_FOLD(name, Struct) \
+#define FOLDWISE_FOLD(name, ...) \
   FOLDWISE_JOIN(fill_, FOLDWISE_ISA, name)(table.kernels[static_cast<int>(FoldId::name)]);
 #include "folds.def"
 #undef FOLDWISE_FOLD

@@ -1,4 +1,5 @@
 // One fold on one ISA: this file is compiled once for each pair.
+#include "arg.h"
 #include "reduce.h"
 #include "scan.h"
 
@@ -9,20 +10,34 @@ namespace foldwise {
 
 namespace FOLDWISE_ISA {
 
+template <class A>
+constexpr Dtype dtype_of = std::is_same_v<A, float>          ? Dtype::float32
+                           : std::is_same_v<A, double>       ? Dtype::float64
+                           : std::is_same_v<A, std::int32_t> ? Dtype::int32
+                           : std::is_same_v<A, int64_t>      ? Dtype::int64
+                                                             : Dtype::uint64;
+
+// Whether a dtype overflows is a question for 64-bit integers, into which the narrower ones are read.
+template <class Fold, class S>
+constexpr bool is_needed = is_judged<Fold>                ? std::is_integral_v<S> && sizeof(S) == 8
+                           : std::is_same_v<S, uint64_t> ? !Fold::signless
+                                                         : true;
+
 template <class S>
 Kernel kernel_of() {
-  constexpr FoldId id = FoldId::FOLDWISE_FAMILY;
-  using Reduced = typename FoldFor<id, S, typename ReducedIn<S>::type>::type;
-  using Scanned = typename FoldFor<id, S, typename ScannedIn<S>::type>::type;
-  // Whether a dtype overflows is a question for 64-bit integers, into which the narrower ones are read.
-  if constexpr (is_judged<Reduced>) {
-    if constexpr (std::is_integral_v<S> && sizeof(S) == 8) return {reduce<Reduced>, scan<Scanned>};
-    else return {nullptr, nullptr};
-  } else if constexpr (std::is_same_v<S, uint64_t>) {
-    return kernel_of<int64_t>();
-  } else {
-    return {reduce<Reduced>, scan<Scanned>};
+  using Family = FoldOf<FoldId::FOLDWISE_FAMILY>;
+  if constexpr (Family::template exists<S>) {
+    using Reduced = typename Family::template Reduced<S>;
+    using Scanned = typename Family::template Scanned<S>;
+    if constexpr (requires(const ScanPlan& plan) { Reduced::place(plan); }) {
+      return {nullptr, Reduced::place, Dtype::int64, Dtype::int64};
+    } else if constexpr (is_needed<Reduced, S>) {
+      Kernel kernel{reduce<Reduced>, nullptr, dtype_of<typename Reduced::Value>, dtype_of<typename Scanned::Value>};
+      if constexpr (Family::is_scanned) kernel.scan = scan<Scanned>;
+      return kernel;
+    }
   }
+  return {nullptr, nullptr, Dtype::count, Dtype::count};
 }
 
 }  // namespace FOLDWISE_ISA

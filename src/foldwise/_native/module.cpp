@@ -57,26 +57,30 @@ Source source_of(PyArrayObject* x, Dtype dtype, Dtype column_dtype, PyArrayObjec
 constexpr Dtype column_dtypes[] = {Dtype::float16, Dtype::bfloat16, Dtype::float32, Dtype::float64,
                                    Dtype::int32, Dtype::int64, Dtype::uint64};
 
-// Same-sized integers wrap alike, so a column of one signedness reads the other as it lies.
-Dtype seen_by(Column column, Dtype dtype, bool judged) {
-  if (!judged && column == Column::int64 && dtype == Dtype::uint64) return Dtype::int64;
+// Where one kernel serves integers of either sign, it reads the one as the other.
+Dtype seen_by(Column column, Dtype dtype) {
+  if (column == Column::int64 && dtype == Dtype::uint64) return Dtype::int64;
   return dtype;
 }
 
-bool sink_is_direct(Column column, bool scan, Dtype out) {
-  switch (column) {
-    case Column::float16: case Column::bfloat16: return out == Dtype::float32;
-    case Column::float32: return out == (scan ? Dtype::float64 : Dtype::float32);
-    case Column::float64: return out == Dtype::float64;
-    default: return out == Dtype::int64 || out == Dtype::uint64;
-  }
+bool same_bits(Dtype a, Dtype b) {
+  return a == b || (!is_float(a) && !is_float(b) && a != Dtype::boolean && b != Dtype::boolean && item_size(a) == item_size(b));
 }
 
 struct Job {
   FoldId fold;
   Column column;
   Dtype in, out;
+
+  const Kernel& kernel() const { return table.kernels[static_cast<int>(fold)][static_cast<int>(column)]; }
+  // A mean of integers that is a float64 leaves the kernel as its bits.
+  Dtype written(Ending ending) const { return ending == Ending::ratio ? Dtype::int64 : out; }
 };
+
+Job job_of(const Route& route, int code) {
+  return {static_cast<FoldId>(route.fold), static_cast<Column>(route.column), static_cast<Dtype>(code),
+          static_cast<Dtype>(route.out)};
+}
 
 int64_t work_bytes(PyArrayObject* x) { return PyArray_SIZE(x) * PyArray_ITEMSIZE(x); }
 
@@ -84,28 +88,28 @@ int64_t work_bytes(PyArrayObject* x) { return PyArray_SIZE(x) * PyArray_ITEMSIZE
 bool reduce_array(const Job& job, PyArrayObject* x, PyArrayObject* mask, uint64_t folded, PyArrayObject* out,
                   const int64_t* out_strides, const Finish& finish) {
   ReducePlan plan;
-  const Dtype in = seen_by(job.column, job.in, job.fold >= FoldId::judged_sum);
   const Dtype column_dtype = column_dtypes[static_cast<int>(job.column)];
-  plan.source = source_of(x, in, column_dtype, mask);
-  plan.sink = {job.out, sink_is_direct(job.column, false, job.out), PyArray_BYTES(out)};
+  const Dtype written = job.written(finish.ending);
+  plan.source = source_of(x, seen_by(job.column, job.in), column_dtype, mask);
+  plan.sink = {written, same_bits(written, job.kernel().reduced), PyArray_BYTES(out)};
   plan.finish = finish;
   const Geometry geometry{PyArray_NDIM(x), PyArray_DIMS(x), PyArray_STRIDES(x),
                           mask ? PyArray_STRIDES(mask) : nullptr, out_strides};
   lay_out(plan, geometry, folded, item_size(column_dtype));
-  return run(table.kernels[static_cast<int>(job.fold)][static_cast<int>(job.column)].reduce, plan, work_bytes(x));
+  plan.finish.count = plan.count;
+  return run(job.kernel().reduce, plan, work_bytes(x));
 }
 
 bool scan_array(const Job& job, PyArrayObject* x, int axis, PyArrayObject* out, bool reverse, bool shifted,
                 const Finish& finish) {
   ScanPlan plan;
-  const Dtype in = seen_by(job.column, job.in, job.fold >= FoldId::judged_sum);
-  plan.source = source_of(x, in, column_dtypes[static_cast<int>(job.column)], nullptr);
-  plan.sink = {job.out, sink_is_direct(job.column, true, job.out), PyArray_BYTES(out)};
+  plan.source = source_of(x, seen_by(job.column, job.in), column_dtypes[static_cast<int>(job.column)], nullptr);
+  plan.sink = {job.out, same_bits(job.out, job.kernel().scanned), PyArray_BYTES(out)};
   plan.finish = finish;
   plan.shifted = shifted;
   const Geometry geometry{PyArray_NDIM(x), PyArray_DIMS(x), PyArray_STRIDES(x), nullptr, PyArray_STRIDES(out)};
   lay_out(plan, geometry, axis, PyArray_DIM(out, axis < 0 ? 0 : axis), reverse);
-  return run(table.kernels[static_cast<int>(job.fold)][static_cast<int>(job.column)].scan, plan, work_bytes(x));
+  return run(job.kernel().scan, plan, work_bytes(x));
 }
 
 // ---- the fast path
@@ -140,10 +144,6 @@ const Entrance* entrance_argument(PyObject* value) {
   return nullptr;
 }
 
-Finish default_finish(const Entrance& entrance) {
-  return {entrance.identity, static_cast<uint64_t>(entrance.identity), 0, 0};
-}
-
 bool is_wrap(PyObject* overflow) { return overflow == declared.wrap; }
 
 // reduce(entrance, x, axis, dtype, out, keepdims, initial, where, overflow)
@@ -162,6 +162,11 @@ PyObject* reduce(PyObject*, PyObject* const* args, Py_ssize_t count) {
     return PyObject_Vectorcall(declared.general_reduce, args, count, nullptr);
   }
   const Route route = entrance->routes[code];
+  // Means of more integers than that need more than 64 bits on the way, which the general path sees to.
+  constexpr npy_intp exact_in_64_bits = npy_intp{1} << 31;
+  if (route.ending == static_cast<int>(Ending::ratio) && PyArray_SIZE(x) > exact_in_64_bits) {
+    return PyObject_Vectorcall(declared.general_reduce, args, count, nullptr);
+  }
   const int rank = PyArray_NDIM(x);
   int64_t shape[max_rank], strides[max_rank];
   int out_rank = 0;
@@ -183,9 +188,7 @@ PyObject* reduce(PyObject*, PyObject* const* args, Py_ssize_t count) {
     strides[a] = fold_axis ? 0 : PyArray_STRIDE(out, o);
     o += !fold_axis || keepdims == Py_True;
   }
-  reduce_array({static_cast<FoldId>(entrance->fold), static_cast<Column>(route.column), static_cast<Dtype>(code),
-                static_cast<Dtype>(route.out)},
-               x, nullptr, folded, out, strides, default_finish(*entrance));
+  reduce_array(job_of(route, code), x, nullptr, folded, out, strides, route.finish());
   return given ? reinterpret_cast<PyObject*>(out) : PyArray_Return(out);
 }
 
@@ -209,36 +212,35 @@ PyObject* scan(PyObject*, PyObject* const* args, Py_ssize_t count) {
   PyArrayObject* out = given ? reinterpret_cast<PyArrayObject*>(Py_NewRef(args[4]))
                              : new_array(PyArray_NDIM(x), PyArray_DIMS(x), route.out, x);
   if (!out) return nullptr;
-  scan_array({static_cast<FoldId>(entrance->fold), static_cast<Column>(route.column), static_cast<Dtype>(code),
-              static_cast<Dtype>(route.out)},
-             x, __builtin_ctzll(axis_bit), out, args[6] == Py_True, args[5] == Py_True, default_finish(*entrance));
+  scan_array(job_of(route, code), x, __builtin_ctzll(axis_bit), out, args[6] == Py_True, args[5] == Py_True,
+             route.finish());
   return reinterpret_cast<PyObject*>(out);
 }
 
-// direct_reduce(function, entrance), direct_scan(function, entrance): see direct.h.
+// direct_reduce(function, entrance, arguments), direct_scan(...): see direct.h.
 template <Target target>
 PyObject* direct(PyObject*, PyObject* args) {
-  PyObject *function, *entrance;
-  if (!PyArg_ParseTuple(args, "OO", &function, &entrance)) return nullptr;
-  return make_direct(function, entrance, target);
+  PyObject *function, *entrance, *arguments;
+  if (!PyArg_ParseTuple(args, "OOO!", &function, &entrance, &PyDict_Type, &arguments)) return nullptr;
+  return make_direct(function, entrance, arguments, target);
 }
 
 // ---- the general path's way in: everything checked, nothing guessed
 
-// run_reduce(fold, column, in, out_code, x, mask, folded, out, (number, integer, lowest, highest)) -> fits
+// run_reduce(fold, column, in, out_code, x, mask, folded, out, (number, integer, lowest, highest, ending)) -> fits
 // `out` has the rank of x, with length 1 along folded axes.
 PyObject* run_reduce(PyObject*, PyObject* args) {
-  int fold, column, in, out_code;
+  int fold, column, in, out_code, ending;
   PyArrayObject *x, *out;
   PyObject* mask;
   double number;
   long long lowest;
   unsigned long long folded, integer, highest;
-  if (!PyArg_ParseTuple(args, "iiiiO!OKO!(dKLK)", &fold, &column, &in, &out_code, &PyArray_Type, &x, &mask, &folded,
-                        &PyArray_Type, &out, &number, &integer, &lowest, &highest)) {
+  if (!PyArg_ParseTuple(args, "iiiiO!OKO!(dKLKi)", &fold, &column, &in, &out_code, &PyArray_Type, &x, &mask, &folded,
+                        &PyArray_Type, &out, &number, &integer, &lowest, &highest, &ending)) {
     return nullptr;
   }
-  const Finish finish{number, integer, lowest, highest};
+  const Finish finish{number, integer, lowest, highest, static_cast<Ending>(ending)};
   int64_t strides[max_rank];
   for (int a = 0; a < PyArray_NDIM(x); ++a) strides[a] = folded >> a & 1 ? 0 : PyArray_STRIDE(out, a);
   const bool fits = reduce_array({static_cast<FoldId>(fold), static_cast<Column>(column), static_cast<Dtype>(in),
@@ -248,19 +250,19 @@ PyObject* run_reduce(PyObject*, PyObject* args) {
   return PyBool_FromLong(fits);
 }
 
-// run_scan(fold, column, in, out_code, x, axis, out, reverse, shifted, (number, integer, lowest, highest)) -> fits
+// run_scan(fold, column, in, out_code, x, axis, out, reverse, shifted, (number, integer, lowest, highest, ending)) -> fits
 // axis -1 walks all axes in C order; `out` is then of rank 1.
 PyObject* run_scan(PyObject*, PyObject* args) {
-  int fold, column, in, out_code, axis, reverse, shifted;
+  int fold, column, in, out_code, axis, reverse, shifted, ending;
   PyArrayObject *x, *out;
   double number;
   long long lowest;
   unsigned long long integer, highest;
-  if (!PyArg_ParseTuple(args, "iiiiO!iO!pp(dKLK)", &fold, &column, &in, &out_code, &PyArray_Type, &x, &axis,
-                        &PyArray_Type, &out, &reverse, &shifted, &number, &integer, &lowest, &highest)) {
+  if (!PyArg_ParseTuple(args, "iiiiO!iO!pp(dKLKi)", &fold, &column, &in, &out_code, &PyArray_Type, &x, &axis,
+                        &PyArray_Type, &out, &reverse, &shifted, &number, &integer, &lowest, &highest, &ending)) {
     return nullptr;
   }
-  const Finish finish{number, integer, lowest, highest};
+  const Finish finish{number, integer, lowest, highest, static_cast<Ending>(ending)};
   const bool fits = scan_array({static_cast<FoldId>(fold), static_cast<Column>(column), static_cast<Dtype>(in),
                                 static_cast<Dtype>(out_code)},
                                x, axis, out, reverse, shifted, finish);
@@ -294,7 +296,7 @@ PyObject* keep_memory(PyObject*, PyObject* bytes) {
 // ---- configuration
 
 // configure(numbers, entrances, general_reduce, general_scan, wrap): see engine.py.
-// An entrance is (fold, identity, ((column, out), one for each dtype)).
+// An entrance is a route for each dtype: (fold, column, out, ending, number, integer).
 PyObject* configure(PyObject*, PyObject* args) {
   PyObject *numbers, *entrances, *general_reduce, *general_scan, *wrap;
   if (!PyArg_ParseTuple(args, "O!O!OOU", &PyTuple_Type, &numbers, &PyTuple_Type, &entrances, &general_reduce,
@@ -310,18 +312,18 @@ PyObject* configure(PyObject*, PyObject* args) {
     declared.numbers[code] = static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(numbers, code)));
   }
   for (Py_ssize_t i = 0; i < count; ++i) {
-    Entrance& entrance = declared.entrances[i];
-    PyObject* routes;
-    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(entrances, i), "idO!", &entrance.fold, &entrance.identity, &PyTuple_Type,
-                          &routes)) {
-      return nullptr;
-    }
-    if (entrance.fold < 0 || entrance.fold >= fold_count || PyTuple_GET_SIZE(routes) != dtype_count) {
+    PyObject* routes = PyTuple_GET_ITEM(entrances, i);
+    if (!PyTuple_Check(routes) || PyTuple_GET_SIZE(routes) != dtype_count) {
       return PyErr_Format(PyExc_ValueError, "configure: entrance %zd does not fit the table", i);
     }
     for (int code = 0; code < dtype_count; ++code) {
-      Route& route = entrance.routes[code];
-      if (!PyArg_ParseTuple(PyTuple_GET_ITEM(routes, code), "ii", &route.column, &route.out)) return nullptr;
+      Route& route = declared.entrances[i].routes[code];
+      unsigned long long integer;
+      if (!PyArg_ParseTuple(PyTuple_GET_ITEM(routes, code), "iiiidK", &route.fold, &route.column, &route.out,
+                            &route.ending, &route.number, &integer)) {
+        return nullptr;
+      }
+      route.integer = integer;
     }
   }
   if (PyErr_Occurred()) return nullptr;
@@ -357,16 +359,22 @@ PyObject* use_isa(PyObject*, PyObject* name) {
 
 PyObject* isa(PyObject*, PyObject*) { return PyUnicode_FromString(current ? current->name : ""); }
 
-PyObject* fold_names(PyObject*, PyObject*) {
-#define FOLDWISE_FOLD(name, Struct) #name,
-  const char* names[] = {
-#include "folds.def"
-  };
-#undef FOLDWISE_FOLD
-  PyObject* list = PyTuple_New(fold_count);
-  for (int i = 0; list && i < fold_count; ++i) PyTuple_SET_ITEM(list, i, PyUnicode_FromString(names[i]));
+template <int count>
+PyObject* names_of(const char* const (&names)[count]) {
+  PyObject* list = PyTuple_New(count);
+  for (int i = 0; list && i < count; ++i) PyTuple_SET_ITEM(list, i, PyUnicode_FromString(names[i]));
   return list;
 }
+
+PyObject* fold_names(PyObject*, PyObject*) {
+#define FOLDWISE_FOLD(name, ...) #name,
+  return names_of({
+#include "folds.def"
+  });
+#undef FOLDWISE_FOLD
+}
+
+PyObject* ending_names(PyObject*, PyObject*) { return names_of(endings); }
 
 PyObject* set_threads(PyObject*, PyObject* count) {
   const long threads = PyLong_AsLong(count);
@@ -416,6 +424,7 @@ PyMethodDef methods[] = {
     {"use_isa", use_isa, METH_O, nullptr},
     {"isa", isa, METH_NOARGS, nullptr},
     {"fold_names", fold_names, METH_NOARGS, nullptr},
+    {"ending_names", ending_names, METH_NOARGS, nullptr},
     {"set_threads", set_threads, METH_O, nullptr},
     {"threads", threads, METH_NOARGS, nullptr},
     {"probe_read", read_probe, METH_O, nullptr},

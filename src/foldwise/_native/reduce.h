@@ -184,8 +184,9 @@ struct Reduction {
 
   // Folds the blocks of every unit, in chunks over threads where there are few units, and finishes each tile.
   // fold(unit, first, last, tile) leaves the lanes of blocks first..last-1; finish(unit, tile) writes the outputs.
-  template <class Fold, class Finishing>
-  void each_unit(int64_t units, int64_t tile_vectors, int64_t unit_bytes, Fold&& fold, Finishing&& finish) {
+  FW_OUTLINE void each_unit(int64_t units, int64_t tile_vectors, int64_t unit_bytes,
+                            Calls<void(int64_t unit, int64_t first, int64_t last, CarefulAcc* tiles)> fold,
+                            Calls<void(int64_t unit, CarefulAcc* tile)> finish) {
     const int threads = thread_count();
     const auto room = [&](int64_t tiles) { return Counter<C>::depth(tiles) * tile_vectors; };
     if (threads == 1 || units >= 4 * threads || units * unit_bytes < serial_bytes || blocks <= 1) {
@@ -247,8 +248,8 @@ struct Reduction {
   }
 
   // Shows `count` elements of a sequence from element `first` on: where they lie, or gathered block by block.
-  template <class Visit>
-  void walk(const char* x, const char* mask, int64_t k, bool as_they_lie, int64_t first, int64_t count, Visit&& visit) const {
+  FW_OUTLINE void walk(const char* x, const char* mask, int64_t k, bool as_they_lie, int64_t first, int64_t count,
+                       Visit<S> visit) const {
     Cursor from = fold_cursor(x, mask, first);
     if (as_they_lie) {
       while (count) {
@@ -283,13 +284,13 @@ struct Reduction {
     const bool as_they_lie = plan.source.direct && line.x == k * size && (plan.fold_rank <= 1 || (line.size % L == 0 && line.size * 8 >= T::block));
     const int64_t vectors = L * k / W;
     const auto walk_of = [&](const char* x, const char* mask) {
-      return [=, this](int64_t first, int64_t count, auto&& visit) { walk(x, mask, k, as_they_lie, first, count, visit); };
+      return [=, this](int64_t first, int64_t count, Visit<S> visit) { walk(x, mask, k, as_they_lie, first, count, visit); };
     };
     const auto fold = [&](int64_t unit, int64_t first, int64_t last, CarefulAcc* tiles) {
       const Cursor start = kept_cursor(unit_rank, unit);
       const auto here = walk_of(start.x, start.mask);
       Tiles<Acc> plain(Open::plain_tiles * vectors);
-      Open open(k, first * T::block, prefetch || !as_they_lie, tiles, plain.data);
+      Open open(k, first * T::block, tiles, plain.data);
       here(first * T::block, std::min(plan.count, last * T::block) - first * T::block,
            [&](const S* p, int64_t some, const S* next) { open.take(p, some, next, here); });
       open.end(here);
@@ -324,16 +325,18 @@ struct Reduction {
         const char* x = kept_cursor(unit_rank, unit).x;
         std::vector<Open> open;
         open.reserve(sequences);
-        for (int64_t i = 0; i < sequences; ++i) open.emplace_back(1, 0, true, tiles.data + i * room, plain.data + i * plain_room);
+        for (int64_t i = 0; i < sequences; ++i) open.emplace_back(1, 0, tiles.data + i * room, plain.data + i * plain_room);
         Cursor from(plan.fold, plan.fold_rank - 1, x, nullptr, 0);
         for (int64_t done = 0; done < lines; ++done, from.advance(1)) {
           for (int64_t i = 0; i < sequences; ++i) {
             const S* p = reinterpret_cast<const S*>(from.x + i * inner_kept().x);
-            open[i].take(p, line.size, p + line.size, walk_of(x + i * inner_kept().x, nullptr));
+            const auto again = walk_of(x + i * inner_kept().x, nullptr);
+            open[i].take(p, line.size, p + line.size, again);
           }
         }
         for (int64_t i = 0; i < sequences; ++i) {
-          open[i].end(walk_of(x + i * inner_kept().x, nullptr));
+          const auto again = walk_of(x + i * inner_kept().x, nullptr);
+          open[i].end(again);
           finish(unit + i, tiles.data + i * room);
         }
       }

@@ -1,5 +1,6 @@
 // A sequence of any length, folded as its stretches come: blocks into lanes, lanes into the counter.
 #pragma once
+#include "threads.h"
 #include "tree.h"
 
 namespace foldwise::FOLDWISE_ISA {
@@ -8,8 +9,11 @@ namespace foldwise::FOLDWISE_ISA {
 // of blocks under one check; where it left its range, the span is walked again block by block, and a block that left it
 // by itself again in careful arithmetic.
 //
-// `walk(first, count, visit)` shows elements first..first + count - 1 once more: visit(p, some, next) for each stretch,
-// `next` being where memory goes on after it.
+// A walk shows elements first..first + count - 1 once more: visit(p, some, next) for each stretch, `next` being where
+// memory goes on after it.
+template <class S> using Visit = Calls<void(const S* p, int64_t some, const S* next)>;
+template <class S> using Walk = Calls<void(int64_t first, int64_t count, Visit<S> visit)>;
+
 template <class F, int static_lanes>
 class OpenSequence {
   using T = Terms<F>;
@@ -20,7 +24,6 @@ class OpenSequence {
   static constexpr int L = T::L, most_log = 3;
 
   const int64_t k, vectors;
-  const bool prefetch;
   Counter<C> counter;
   Counter<F> plain;
   int span_log = most_log;
@@ -31,12 +34,11 @@ class OpenSequence {
   static constexpr int64_t plain_tiles = F::guarded ? most_log + 1 : 0;
 
   // Starts with element `first`, the first of a block. `tiles` has room for the counter's, `plain_room` for plain_tiles.
-  OpenSequence(int64_t interleaved, int64_t first, bool from_memory, CarefulAcc* tiles, Acc* plain_room)
-      : k(interleaved), vectors(L * k / T::W), prefetch(from_memory), counter{tiles, vectors}, plain{plain_room, vectors},
-        position(first), span_start(first) {}
+  OpenSequence(int64_t interleaved, int64_t first, CarefulAcc* tiles, Acc* plain_room)
+      : k(interleaved), vectors(L * k / T::W), counter{tiles, vectors}, plain{plain_room, vectors}, position(first),
+        span_start(first) {}
 
-  template <class Walk>
-  void take(const S* p, int64_t count, const S* next, const Walk& walk) {
+  void take(const S* p, int64_t count, const S* next, Walk<S> walk) {
     if constexpr (F::guarded) clear_range_flags();
     while (count) {
       const int64_t some = std::min(count, T::block - position % T::block);
@@ -53,8 +55,7 @@ class OpenSequence {
   }
 
   // Nothing follows: the lanes of everything are in the first tile.
-  template <class Walk>
-  void end(const Walk& walk) {
+  void end(Walk<S> walk) {
     if (position % T::block) end_block(walk);
     if (position != span_start) end_span(walk);
     counter.whole();
@@ -73,13 +74,11 @@ class OpenSequence {
   template <class G>
   FW_INLINE void fold_piece(const S* p, int64_t count, typename Terms<G>::Acc* tile, bool resume, int64_t distance) const {
     if constexpr (G::heavy) fold_into_lanes<G, 0, false>(p, count * k, L * k, tile, resume);
-    else if (prefetch || !static_lanes) fold_into_lanes<G, static_lanes, true>(p, count * k, L * k, tile, resume, distance);
-    else if constexpr (static_lanes) fold_into_lanes<G, static_lanes, false>(p, count * k, L * k, tile, resume);
+    else fold_into_lanes<G, static_lanes, true>(p, count * k, L * k, tile, resume, distance);
     settle(tile);
   }
 
-  template <class Walk>
-  FW_INLINE void end_block(const Walk& walk) {
+  FW_INLINE void end_block(Walk<S> walk) {
     if constexpr (F::guarded) {
       plain.push();
       if (plain.count == uint64_t{1} << span_log || position % T::block) end_span(walk);
@@ -89,8 +88,7 @@ class OpenSequence {
     }
   }
 
-  template <class Walk>
-  FW_OUTLINE void end_span(const Walk& walk) {
+  FW_OUTLINE void end_span(Walk<S> walk) {
     if constexpr (F::guarded) {
       note_range();
       const Acc* whole = plain.whole();

@@ -21,6 +21,22 @@ class FloatEnvironment {
   std::uint64_t saved_;
 };
 
+// A callable seen through a pointer, so that what calls it is compiled once. It must outlive the calls.
+template <class Signature> class Calls;
+template <class... Args>
+class Calls<void(Args...)> {
+  void* callable_;
+  void (*call_)(void*, Args...);
+
+ public:
+  template <class F>
+    requires(!std::is_same_v<std::remove_cvref_t<F>, Calls>)
+  Calls(F&& f)
+      : callable_(const_cast<void*>(static_cast<const void*>(&f))),
+        call_([](void* callable, Args... args) { (*static_cast<std::remove_reference_t<F>*>(callable))(args...); }) {}
+  void operator()(Args... args) const { call_(callable_, args...); }
+};
+
 using Task = void (*)(void* context, std::int64_t index);
 
 // Runs task(context, 0..count-1), each once, on this thread and the pool's. Tasks are claimed in rising order.

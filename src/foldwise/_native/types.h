@@ -47,11 +47,18 @@ struct Sink {
   char* out;
 };
 
+// What is done to the folded value at the very end. A mean of integers is exact before it is cut (mean) or rounded to
+// float64 (ratio).
+enum class Ending : std::uint8_t { none, mean, ratio, root, log };
+constexpr const char* endings[] = {"none", "mean", "ratio", "root", "log"};
+
 // What turns an accumulator into a result, beside the accumulator itself.
 struct Finish {
   double number;             // the initial value (of a scan: the identity), for floats
   uint64_t integer;          // and for integers
   __int128 lowest, highest;  // what the output dtype can hold, for judging integers
+  Ending ending = Ending::none;
+  int64_t count = 1;         // of folded elements, for means
 };
 
 enum class Shape : std::uint8_t {
@@ -91,11 +98,12 @@ struct ScanPlan {
 struct Kernel {
   bool (*reduce)(const ReducePlan&);
   bool (*scan)(const ScanPlan&);
+  Dtype reduced, scanned;  // what each accumulates in, hence what it writes without converting
 };
 
 // The rows of an ISA's table: every line of folds.def.
 enum class FoldId : std::uint8_t {
-#define FOLDWISE_FOLD(name, Struct) name,
+#define FOLDWISE_FOLD(name, ...) name,
 #include "folds.def"
 #undef FOLDWISE_FOLD
   count

@@ -91,6 +91,39 @@ template <class T, int N> FW_INLINE Pack<T, N> operator*(Pack<T, N> a, Pack<T, N
   return wrapping([](auto x, auto y) { return x * y; }, a, b);
 }
 
+template <class T, int N> FW_INLINE Pack<T, N> magnitude(const Pack<T, N>& a) {
+  using Bits = std::make_unsigned_t<bits_of<T>>;
+  using Words = typename VectorOf<Bits, Pack<T, N>::width>::type;
+  if constexpr (std::is_floating_point_v<T>) {
+    return each([](auto x) { return std::bit_cast<decltype(x)>(std::bit_cast<Words>(x) & (~Bits{0} >> 1)); }, a);
+  } else if constexpr (std::is_signed_v<T>) {
+    return each([](auto x) { return x < 0 ? (decltype(x))(Words{} - (Words)x) : x; }, a);
+  } else {
+    return a;
+  }
+}
+
+// Where x or y is a NaN.
+template <class V>
+FW_INLINE auto unordered(V x, V y) { return (x != x) | (y != y); }
+
+// Whether a comparison holds in any lane.
+template <class V>
+FW_INLINE bool any_lane(V holds) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(V) == 64) return _mm512_test_epi32_mask((__m512i)holds, (__m512i)holds);
+#endif
+#if defined(__AVX2__)
+  if constexpr (sizeof(V) == 32) return _mm256_movemask_epi8((__m256i)holds);
+#endif
+#if defined(__x86_64__)
+  if constexpr (sizeof(V) == 16) return _mm_movemask_epi8((__m128i)holds);
+#endif
+  bool any = false;
+  for (int i = 0; i < static_cast<int>(sizeof(V) / sizeof(holds[0])); ++i) any |= holds[i] != 0;
+  return any;
+}
+
 // ---- moving elements about
 
 template <int... I, class V>

@@ -1,0 +1,230 @@
+// Where the largest or the smallest element of a line is. No tree: the first (or last) of the extremes is one place,
+// however it is looked for. NaN is more extreme than any number, as in Extreme.
+#pragma once
+#include "extremes.h"
+#include "reduce.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+// The plan is a scan's: kept axes, and a line; `shifted` asks for the last of equals, results are int64 places.
+template <class S, class A, bool largest>
+struct Arg {
+  using Fold = Extreme<S, A, largest>;
+  using T = Terms<Fold>;
+  using Index = bits_of<A>;
+  static constexpr int W = T::W;
+  static constexpr int64_t block = 1024, strip = 1024, size = sizeof(S);
+
+  const ScanPlan& plan;
+  const Reader<S> reader;
+  const int64_t count;
+  const bool as_it_lies, last;
+
+  explicit Arg(const ScanPlan& p)
+      : plan(p), reader(p.source, absent_source<S, A>(Fold::absent())), count(length_of(p)),
+        as_it_lies(p.source.direct && !p.nest_rank && p.along.x == size), last(p.shifted) {}
+
+  static int64_t length_of(const ScanPlan& plan) {
+    if (!plan.nest_rank) return plan.along.size;
+    int64_t length = 1;
+    for (int a = 0; a < plan.nest_rank; ++a) length *= plan.nest[a].size;
+    return length;
+  }
+
+  // The best so far: its value, and the block it is in.
+  struct Best {
+    A value;
+    int64_t block;
+  };
+
+  // Whether `x`, which comes later, takes the place of `held`.
+  template <class V>
+  FW_INLINE auto displaces(V x, V held) const {
+    const auto beyond = largest ? x > held : x < held;
+    if constexpr (!std::is_floating_point_v<A>) return last ? beyond | (x == held) : beyond;
+    else return last ? beyond | (x == held) | (x != x) : beyond | ((x != x) & (held == held));
+  }
+
+  bool run() {
+    constexpr int64_t fewest_columns = 8;
+    const Axis* inner = plan.kept_rank ? &plan.kept[plan.kept_rank - 1] : nullptr;
+    const bool closer = inner && !plan.nest_rank && inner->size >= fewest_columns && std::abs(inner->x) < std::abs(plan.along.x);
+    if (closer && count <= std::numeric_limits<Index>::max()) columns(*inner);
+    else lines();
+    return true;
+  }
+
+  // ---- lines
+
+  // Elements first.. of the block, at most `some`: where they lie, or gathered.
+  FW_INLINE const S* block_at(const char* x, int64_t first, int64_t some, S* gathered) const {
+    if (as_it_lies) return reinterpret_cast<const S*>(x) + first;
+    if (plan.nest_rank) {
+      Cursor from(plan.nest, plan.nest_rank, x, nullptr, first);
+      reader.sequence(gathered, from, some);
+    } else {
+      reader(gathered, x + first * plan.along.x, nullptr, plan.along, some);
+    }
+    return gathered;
+  }
+
+  // Two vectors are compared with each other to learn whether either holds a NaN.
+  static FW_INLINE A extreme_of(const S* p, int64_t n) {
+    constexpr int group = 4;
+    using V = typename Pack<A, W>::Vector;
+    V best[group];
+    for (auto& b : best) b = splat<A, W>(Fold::absent()).v[0];
+    auto odd = best[0] != best[0];
+    const auto more = [](V x, V y) { return largest ? (x > y ? x : y) : (x < y ? x : y); };
+    int64_t i = 0;
+    for (; i + group * W <= n; i += group * W) {
+      V x[group];
+#pragma GCC unroll 4
+      for (int g = 0; g < group; ++g) {
+        x[g] = load<A, W>(p + i + g * W).v[0];
+        best[g] = more(x[g], best[g]);
+      }
+      if constexpr (std::is_floating_point_v<A>) {
+#pragma GCC unroll 2
+        for (int g = 0; g < group; g += 2) odd |= unordered(x[g], x[g + 1]);
+      }
+    }
+    for (; i < n; i += W) {
+      const V x = i + W <= n ? load<A, W>(p + i).v[0] : T::load_some(p + i, n - i).value.v[0];
+      best[0] = more(x, best[0]);
+      if constexpr (std::is_floating_point_v<A>) odd |= x != x;
+    }
+    if constexpr (std::is_floating_point_v<A>) {
+      if (any_lane(odd)) return std::numeric_limits<A>::quiet_NaN();
+    }
+    const V all = more(more(best[0], best[1]), more(best[2], best[3]));
+    return folded<Fold, W>(typename T::Acc{{all}}).value[0];
+  }
+
+  // The place of `value` among `n` elements, which hold it.
+  FW_INLINE int64_t place_of(A value, const S* p, int64_t n) const {
+    const auto is_it = [&](auto x) {
+      if constexpr (std::is_floating_point_v<A>) return value == value ? x == value : x != x;
+      else return x == value;
+    };
+    const auto at = [&](int64_t i) { return is_it(load<A, 1>(p + i)[0]); };
+    const auto found = [&](int64_t i) FW_INLINED { return is_it(load<A, W>(p + i).v[0]); };
+    if (last) {
+      int64_t i = n;
+      while (i >= W && !any_lane(found(i - W))) i -= W;
+      while (!at(i - 1)) --i;
+      return i - 1;
+    }
+    int64_t i = 0;
+    while (i + 4 * W <= n && !any_lane(found(i) | found(i + W) | found(i + 2 * W) | found(i + 3 * W))) i += 4 * W;
+    while (i + W <= n && !any_lane(found(i))) i += W;
+    while (!at(i)) ++i;
+    return i;
+  }
+
+  Best best_of(const char* x, int64_t first, int64_t end) const {
+    S gathered[block];
+    Best best{Fold::absent(), first / block};
+    for (int64_t at = first; at < end; at += block) {
+      const int64_t some = std::min(block, end - at);
+      if (as_it_lies) fetch_ahead(x + at * size, some, size);
+      const A value = extreme_of(block_at(x, at, some, gathered), some);
+      if (at == first || displaces(value, best.value)) best = {value, at / block};
+    }
+    return best;
+  }
+
+  void finish(const char* x, char* out, const Best& best) const {
+    S gathered[block];
+    const int64_t first = best.block * block, some = std::min(block, count - first);
+    const int64_t place = first + place_of(best.value, block_at(x, first, some, gathered), some);
+    std::memcpy(out, &place, sizeof place);
+  }
+
+  void lines() {
+    const int64_t chunk = std::max<int64_t>(1, task_bytes / (block * size)) * block;
+    if (plan.lines < 2 * thread_count() && count * size >= serial_bytes) {
+      const int64_t chunks = (count + chunk - 1) / chunk;
+      std::vector<Best> parts(static_cast<std::size_t>(chunks));
+      for (int64_t line = 0; line < plan.lines; ++line) {
+        const Cursor at(plan.kept, plan.kept_rank, plan.source.x, nullptr, line);
+        parallel(chunks, [&](int64_t c) {
+          parts[static_cast<std::size_t>(c)] = best_of(at.x, c * chunk, std::min(count, (c + 1) * chunk));
+        });
+        Best best = parts[0];
+        for (const Best& part : parts) {
+          if (displaces(part.value, best.value)) best = part;
+        }
+        finish(at.x, plan.sink.out + at.out, best);
+      }
+      return;
+    }
+    share(plan.lines, count * size, [&](int64_t from, int64_t to) {
+      Cursor at(plan.kept, plan.kept_rank, plan.source.x, nullptr, from);
+      for (int64_t line = from; line < to; ++line, at.advance(1)) {
+        finish(at.x, plan.sink.out + at.out, best_of(at.x, 0, count));
+      }
+    });
+  }
+
+  // ---- columns: each strip keeps its best and their places, row by row
+
+  void columns(const Axis& kept) {
+    const bool rows_lie = plan.source.direct && kept.x == size;
+    const int64_t strips = (kept.size + strip - 1) / strip;
+    const int64_t units = plan.lines / kept.size * strips;
+    share(units, std::min(kept.size, strip) * count * size, [&](int64_t from, int64_t to) {
+      S gathered[strip];
+      A held[strip];
+      Index places[strip];
+      for (int64_t unit = from; unit < to; ++unit) {
+        const Cursor at(plan.kept, plan.kept_rank - 1, plan.source.x, nullptr, unit / strips);
+        const int64_t first = unit % strips * strip, columns = std::min(strip, kept.size - first);
+        const char* x = at.x + first * kept.x;
+        for (int64_t row = 0; row < count; ++row, x += plan.along.x) {
+          const S* in = reinterpret_cast<const S*>(x);
+          if (!rows_lie) {
+            reader(gathered, x, nullptr, kept, columns);
+            in = gathered;
+          }
+          compare_row(in, columns, static_cast<Index>(row), held, places);
+        }
+        char* out = plan.sink.out + at.out + first * kept.out;
+        for (int64_t c = 0; c < columns; ++c) {
+          const int64_t place = places[c];
+          std::memcpy(out + c * kept.out, &place, sizeof place);
+        }
+      }
+    });
+  }
+
+  FW_INLINE void compare_row(const S* in, int64_t columns, Index row, A* held, Index* places) const {
+    const auto compare = [&]<int N>(std::integral_constant<int, N>, int64_t c) FW_INLINED {
+      const auto x = load<A, N>(in + c).v[0];
+      auto value = load<A, N>(held + c).v[0];
+      auto place = load<Index, N>(places + c).v[0];
+      const auto better = row == 0 ? x == x || x != x : displaces(x, value);
+      store_vector(held + c, better ? x : value);
+      store_vector(places + c, better ? row - decltype(place){} : place);
+    };
+    int64_t c = 0;
+    for (; c + W <= columns; c += W) compare(std::integral_constant<int, W>{}, c);
+    for (; c < columns; ++c) compare(std::integral_constant<int, 1>{}, c);
+  }
+};
+
+template <class S, class A>
+struct ArgMax {
+  using Value = A;
+  static constexpr bool signless = false;
+  static bool place(const ScanPlan& plan) { return Arg<S, A, true>(plan).run(); }
+};
+
+template <class S, class A>
+struct ArgMin {
+  using Value = A;
+  static constexpr bool signless = false;
+  static bool place(const ScanPlan& plan) { return Arg<S, A, false>(plan).run(); }
+};
+
+}  // namespace foldwise::FOLDWISE_ISA

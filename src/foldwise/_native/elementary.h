@@ -1,0 +1,181 @@
+// Exponentials and logarithms of packs. Libraries differ in the last digit; here a result has the same bits on every
+// ISA, because it takes nothing but + - * / and integer steps, in one order. No tables: SSE2 cannot look things up.
+//
+// The largest errors, in units of the result's last place, over all floats and 3*10^9 doubles of all sizes:
+//
+//                            float    double
+//   exp, exp_of_negative     0.70     0.70
+//     subnormal results      0.78     0.80    (rounded twice)
+//   log                      0.51     0.68
+//
+// For floats neither ever decreases where its argument grows. exp(0) is 1, log(1) is +0; infinities, zeros and NaN are
+// as in C.
+#pragma once
+#include <iterator>
+
+#include "vec.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+template <class V> using element_of = std::remove_cvref_t<decltype(V{}[0])>;
+template <class V> using pattern_of =
+    typename VectorOf<std::make_unsigned_t<bits_of<element_of<V>>>, sizeof(V) / sizeof(element_of<V>)>::type;
+
+// NaN stays.
+template <class V>
+FW_INLINE V at_least(V x, V bound) {
+#if defined(__x86_64__) && !defined(__clang__)
+  if constexpr (sizeof(V) >= 16) asm("" : "+x"(bound));  // for GCC a maximum is one instruction, but not of a constant
+#endif
+  return x < bound ? bound : x;
+}
+template <class V>
+FW_INLINE V at_most(V x, V bound) {
+#if defined(__x86_64__) && !defined(__clang__)
+  if constexpr (sizeof(V) >= 16) asm("" : "+x"(bound));
+#endif
+  return x > bound ? bound : x;
+}
+
+// The terms of a polynomial, beginning with the constant one: by halves, since a chain of steps that wait for one
+// another takes twice the time.
+template <class Constants, std::size_t first, std::size_t count, class V>
+FW_INLINE V some_terms(const V* powers) {
+  if constexpr (count == 1) {
+    return Constants::terms[first] - V{};
+  } else {
+    constexpr std::size_t half = std::bit_floor(count - 1);
+    return some_terms<Constants, first, half>(powers) +
+           some_terms<Constants, first + half, count - half>(powers) * powers[std::bit_width(half) - 1];
+  }
+}
+template <class Constants, class V>
+FW_INLINE V polynomial(V x) {
+  const V square = x * x, fourth = square * square;
+  const V powers[] = {x, square, fourth, fourth * fourth};
+  return some_terms<Constants, 0, std::size(Constants::terms)>(powers);
+}
+
+// ---- the exponential
+//
+// e^x = 2^k * e^r, where k is the integer nearest to x / ln 2 and |r| <= ln 2 / 2. The first part of ln 2 has so few
+// bits that its product with k is exact, and then so is what it leaves of x.
+//
+// e^r = 1 + r + r^2 / 2 + r^3 * terms(r). The terms minimise the largest error relative to e^r (an exchange algorithm
+// in 200-bit arithmetic); they were rounded one after the other, the later ones being fitted anew. That leaves 2^-28.0
+// for float (degree 3) and 2^-57.4 for double (degree 8).
+template <class A> struct Exponential;
+template <>
+struct Exponential<float> {
+  static constexpr float log2_e = 0x1.715476p+0f, ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;
+  static constexpr float terms[] = {0x1.5554a4p-3f, 0x1.55568ap-5f, 0x1.122f1ep-7f, 0x1.6b6bccp-10f};
+  static constexpr float to_integer = 0x1.8p23f, back = 0x1p-31f;
+  static constexpr int ahead = 31;
+};
+template <>
+struct Exponential<double> {
+  static constexpr double log2_e = 0x1.71547652b82fep+0, ln2_high = 0x1.62e42fefa38p-1, ln2_low = 0x1.ef35793c7673p-45;
+  static constexpr double terms[] = {0x1.5555555555501p-3,  0x1.5555555553209p-5,  0x1.1111111128966p-7,
+                                     0x1.6c16c17cc214bp-10, 0x1.a01a011bd7aa4p-13, 0x1.a019ab31d0bfep-16,
+                                     0x1.71df55e8a7bd1p-19, 0x1.289f85468185ep-22, 0x1.ad1f06f5c69afp-26};
+  static constexpr double to_integer = 0x1.8p52, back = 0x1p-61;
+  static constexpr int ahead = 61;
+};
+
+template <bool negative, class V>
+FW_INLINE V exponential(V x) {
+  using A = element_of<V>;
+  using C = Exponential<A>;
+  constexpr int fraction = std::numeric_limits<A>::digits - 1, bias = std::numeric_limits<A>::max_exponent - 1;
+  // 2^k is a product of two powers of two, of which only the second can leave the normal range: it rounds once. Their
+  // exponents come from n = k + offset. Where n is 0 the first power is 0, and so is the result, without an underflow,
+  // which is slow on some processors: everything below, minus infinity for one, is taken there.
+  constexpr int offset = negative ? bias + C::ahead : 2 * bias;
+  constexpr double ln2 = 0.6931471805599453;
+  x = at_least(x, A(-offset * ln2) - V{});
+  if constexpr (!negative) x = at_most(x, A((bias + 1.5) * ln2) - V{});
+
+  // A sum this large has no digits but an integer's, and n is in its lowest bits. Offsets are even: ties go one way.
+  constexpr A large = C::to_integer + offset;
+  const V placed = x * C::log2_e + large, k = placed - large;
+  const pattern_of<V> n = std::bit_cast<pattern_of<V>>(placed);
+  const V high = x - k * C::ln2_high, low = k * C::ln2_low, r = high - low;
+
+  const V square = r * r, sum = A(1) + high, lost = high - (sum - A(1));
+  const V power = sum + (lost - low + (square * A(0.5) + square * r * polynomial<C>(r)));
+  if constexpr (negative) {
+    return power * std::bit_cast<V>(n << fraction) * C::back;
+  } else {
+    const pattern_of<V> half = n >> 1 << fraction;
+    return power * std::bit_cast<V>(half) * std::bit_cast<V>((n << fraction) - half);
+  }
+}
+
+template <class A, int N>
+FW_INLINE Pack<A, N> exp(const Pack<A, N>& x) {
+  return each([](auto v) FW_INLINED { return exponential<false>(v); }, x);
+}
+
+// Where x <= 0 or NaN: the same bits in five sixths of the time.
+template <class A, int N>
+FW_INLINE Pack<A, N> exp_of_negative(const Pack<A, N>& x) {
+  return each([](auto v) FW_INLINED { return exponential<true>(v); }, x);
+}
+
+// ---- the logarithm
+//
+// log x = k * ln 2 + log(1 + f), with 1 + f between sqrt(1/2) and sqrt(2). With s = f / (2 + f),
+//
+//   log(1 + f) = 2 * artanh s = f - f^2 / 2 + s * (f^2 / 2 + s^2 * terms(s^2))
+//
+// where all but the last summand is computed exactly, in two parts. The terms come as those of the exponential do, for
+// s^2 <= 0.02944; they leave 2^-66.6 of the result (degree 7).
+struct Logarithm {
+  static constexpr double ln2_high = Exponential<double>::ln2_high, ln2_low = Exponential<double>::ln2_low;
+  static constexpr double terms[] = {0x1.5555555555555p-1, 0x1.9999999999d11p-2, 0x1.249249243981ep-2,
+                                     0x1.c71c724b60ab1p-3, 0x1.745ce1cbc80bcp-3, 0x1.3b2023d4392d4p-3,
+                                     0x1.0f67568cd9149p-3, 0x1.0f0d135b18f02p-3};
+};
+
+template <class V>
+FW_INLINE V logarithm(V x) {
+  using C = Logarithm;
+  using Pattern = pattern_of<V>;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  constexpr uint64_t one = std::bit_cast<uint64_t>(1.0), root = std::bit_cast<uint64_t>(0x1.6a09e667f3bcdp-1);
+  constexpr uint64_t fraction = (uint64_t{1} << 52) - 1, exact_square = ~((uint64_t{1} << 27) - 1);
+
+  // Subnormal numbers are made normal first. Counted from sqrt(1/2), a pattern's exponent is k.
+  const auto small = x < 0x1p-1022;
+  const Pattern from_root = std::bit_cast<Pattern>(small ? x * 0x1p54 : x) + (one - root);
+  const V k = std::bit_cast<V>((from_root >> 52) | std::bit_cast<uint64_t>(0x1p52)) -
+              (small ? 0x1p52 + 1023 + 54 - V{} : 0x1p52 + 1023 - V{});
+  const V f = std::bit_cast<V>((from_root & fraction) + root) - 1.0;
+
+  const V s = f / (f + 2.0), z = s * s;
+  const V first = std::bit_cast<V>(std::bit_cast<Pattern>(f) & exact_square), rest = f - first;
+  const V half_square = first * first * 0.5, half_rest = (f + first) * rest * 0.5;
+  const V main = f - half_square, lost = f - main - half_square;
+  const V correction = s * (half_square + half_rest + z * polynomial<C>(z));
+  const V whole = k * C::ln2_high, sum = whole + main, lost_too = main - (sum - whole);
+  const V result = sum + (lost_too + (k * C::ln2_low + (lost - half_rest + correction)));
+
+  const V outside = x == 0.0 ? -infinity - V{} : std::numeric_limits<double>::quiet_NaN() - V{};
+  return x > 0.0 ? (x == infinity ? x : result) : outside;
+}
+
+template <int N>
+FW_INLINE Pack<double, N> log(const Pack<double, N>& x) {
+  return each([](auto v) FW_INLINED { return logarithm(v); }, x);
+}
+
+// A logarithm is taken once per result: it may take the time that double takes, and is then rounded all but correctly.
+template <int N>
+FW_INLINE Pack<float, N> log(const Pack<float, N>& x) {
+  float memory[N];
+  store(memory, x);
+  store(memory, log(load<double, N>(memory)));
+  return load<float, N>(memory);
+}
+
+}  // namespace foldwise::FOLDWISE_ISA

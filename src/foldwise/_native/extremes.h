@@ -1,0 +1,65 @@
+// Folds that choose: the largest and the smallest, whether all or any are true.
+#pragma once
+#include "fold.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+// A NaN is more extreme than any number. Of zeros of both signs the right one stays.
+template <class S, class A, bool largest>
+struct Extreme {
+  using Source = S;
+  using Value = A;
+  using Careful = Extreme;
+  static constexpr bool guarded = false, heavy = false, signless = false;
+  template <int N> struct Acc {
+    Pack<A, N> value;
+    auto members() const { return std::tie(value); }
+  };
+
+  static constexpr A absent() {
+    using Limits = std::numeric_limits<A>;
+    if constexpr (std::is_floating_point_v<A>) return largest ? -Limits::infinity() : Limits::infinity();
+    else return largest ? Limits::lowest() : Limits::max();
+  }
+  template <int N> static FW_INLINE Acc<N> start(const Pack<A, N>& x) { return {x}; }
+  template <int N> static FW_INLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) {
+    return {each([](auto p, auto q) {
+      const auto more = largest ? (p > q ? p : q) : (p < q ? p : q);
+      if constexpr (std::is_floating_point_v<A>) return p == p ? more : p;
+      else return more;
+    }, a.value, b.value)};
+  }
+  template <int N> static FW_INLINE Acc<N> lift(const Acc<N>& a) { return a; }
+  template <int N> static FW_INLINE Pack<A, N> result(const Acc<N>& a) { return a.value; }
+};
+
+template <class S, class A> using Max = Extreme<S, A, true>;
+template <class S, class A> using Min = Extreme<S, A, false>;
+
+// Truth as 1 and 0; what is not 0 is true, NaN too.
+template <class S, class A, bool any>
+struct Truth : Extreme<S, A, any> {
+  using Careful = Truth;
+  static constexpr bool signless = true;
+  template <int N> using Acc = typename Extreme<S, A, any>::template Acc<N>;
+
+  static constexpr A absent() { return A(!any); }
+  template <int N> static FW_INLINE Acc<N> start(const Pack<A, N>& x) {
+    return {each([](auto p) {
+      const decltype(p) zero{};
+      return p != zero ? zero + A(1) : zero;
+    }, x)};
+  }
+  template <int N> static FW_INLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) {
+    return {each([](auto p, auto q) { return any ? (p > q ? p : q) : (p < q ? p : q); }, a.value, b.value)};
+  }
+};
+
+template <class S, class A> using All = Truth<S, A, false>;
+template <class S, class A> using Any = Truth<S, A, true>;
+
+// Where they are: arg.h.
+template <class S, class A> struct ArgMax;
+template <class S, class A> struct ArgMin;
+
+}  // namespace foldwise::FOLDWISE_ISA

@@ -1,0 +1,205 @@
+// One struct per fold: what it accumulates, how one more element or another accumulator joins, how it ends.
+//
+//   Source, Value     what is read, and the type it is folded in
+//   Acc<N>            the running state of N neighbouring outputs, as packs
+//   absent()          the value that changes nothing, for places with no element
+//   start, merge      an accumulator of one element; two accumulators, the left one's elements first
+//   result            what the accumulator stands for; judged, of integers, exactly; root, its root where that reaches further
+//   Careful, lift     the fold in arithmetic that cannot leave its range; the same type where none is needed
+//   guarded, heavy    whether plain results need that check; whether a step is so long that loops are not unrolled
+//   signless          whether integers of either sign fold alike, so that one kernel serves both
+//   Carry             what a scan hands from one segment to the next: emit places a pack on it, advance moves it on
+#pragma once
+#include <cmath>
+#include <tuple>
+
+#include "elementary.h"
+#include "vec.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+// 256 bytes of accumulators whatever the ISA; 32 steps make a block.
+template <class A> constexpr int lanes_of = 256 / static_cast<int>(sizeof(A));
+constexpr int steps_per_block = 32;
+
+// What a fold of S is accumulated in: by a reduction, and by a scan.
+struct Own {
+  template <class S> struct Reduced { using type = S; };
+  template <class S> struct Scanned : Reduced<S> {};
+};
+template <> struct Own::Reduced<half> { using type = float; };
+template <> struct Own::Reduced<bfloat> { using type = float; };
+
+// A running sum or product of float32 in float64 costs nothing next to memory, and leaves one rounding per element.
+struct Wide {
+  template <class S> struct Reduced : Own::Reduced<S> {};
+  template <class S> struct Scanned : Reduced<S> {};
+};
+template <> struct Wide::Reduced<std::int32_t> { using type = int64_t; };
+template <> struct Wide::Scanned<float> { using type = double; };
+
+// Where squares of float16 and float32 neither overflow nor underflow.
+struct Squared {
+  template <class S> struct Reduced : Wide::Reduced<S> {};
+  template <class S> struct Scanned : Reduced<S> {};
+};
+template <> struct Squared::Reduced<float> { using type = double; };
+
+// Only floats: integers are converted before.
+struct Real {
+  template <class S> struct Reduced : Own::Reduced<S> {};
+  template <class S> struct Scanned : Own::Reduced<S> {};
+};
+template <> struct Real::Reduced<std::int32_t> { using type = void; };
+template <> struct Real::Reduced<int64_t> { using type = void; };
+template <> struct Real::Reduced<uint64_t> { using type = void; };
+
+// The initial value, or a scan's identity, as the accumulator's type.
+template <class A>
+FW_INLINE A initial_of(const Finish& finish) {
+  if constexpr (std::is_floating_point_v<A>) return static_cast<A>(finish.number);
+  else return static_cast<A>(finish.integer);
+}
+
+// total / count, rounded once.
+inline double quotient(__int128 total, int64_t count) {
+  const bool negative = total < 0;
+  unsigned __int128 size = negative ? -static_cast<unsigned __int128>(total) : static_cast<unsigned __int128>(total);
+  double result;
+  if (size >> 53 == 0 && count >> 53 == 0) {
+    result = static_cast<double>(static_cast<int64_t>(size)) / static_cast<double>(count);
+  } else {
+    // More bits than a double has, the last of them set when anything was lost.
+    int up = 0;
+    for (; size >> 126 == 0; size <<= 1) ++up;
+    const unsigned __int128 whole = size / static_cast<uint64_t>(count);
+    const bool lost = size % static_cast<uint64_t>(count) != 0;
+    result = static_cast<double>(whole | lost) * std::bit_cast<double>(uint64_t(1023 - up) << 52);
+  }
+  return negative ? -result : result;
+}
+
+// The largest integer whose square is not above.
+inline uint64_t root_of(unsigned __int128 square) {
+  uint64_t root = 0;
+  for (uint64_t bit = uint64_t{1} << 63; bit; bit >>= 1) {
+    const uint64_t more = root | bit;
+    if (static_cast<unsigned __int128>(more) * more <= square) root = more;
+  }
+  return root;
+}
+
+// What the output dtype can hold; whether anything did not fit.
+struct Judge {
+  const Finish& finish;
+  bool fits = true;
+
+  uint64_t operator()(__int128 exact) {
+    if (finish.ending == Ending::ratio) return std::bit_cast<uint64_t>(quotient(exact, finish.count));
+    if (finish.ending == Ending::mean) exact /= finish.count;
+    if (exact >= finish.lowest && exact <= finish.highest) return static_cast<uint64_t>(exact);
+    fits = false;
+    return static_cast<uint64_t>(exact < finish.lowest ? finish.lowest : finish.highest);
+  }
+};
+
+template <class Fold> constexpr bool is_judged = requires { &Fold::template judged<1>; };
+
+// ---- what a scan hands from one segment to the next
+
+// Wherever a fold has no carry of its own, it is the accumulator of all that came before.
+template <class Fold, int N>
+struct MergeCarry {
+  using A = typename Fold::Value;
+  typename Fold::template Acc<N> before = Fold::start(splat<A, N>(Fold::absent()));
+
+  static constexpr bool plain() { return true; }
+  template <class>
+  FW_INLINE Pack<A, N> emit(const typename Fold::template Acc<N>& local, Judge& judge) const {
+    const auto whole = Fold::merge(before, local);
+    if constexpr (is_judged<Fold>) return Fold::judged(whole, judge);
+    else return Fold::result(whole);
+  }
+  FW_INLINE void advance(const typename Fold::template Acc<N>& last) { before = Fold::merge(before, last); }
+};
+
+template <class Fold, int N>
+struct CarryFor { using type = MergeCarry<Fold, N>; };
+template <class Fold, int N>
+  requires requires { typename Fold::template Carry<N>; }
+struct CarryFor<Fold, N> { using type = typename Fold::template Carry<N>; };
+template <class Fold, int N>
+using CarryOf = typename CarryFor<typename Fold::Careful, N>::type;
+
+// ---- accumulators seen whole
+
+template <class To, class F, class... From>
+FW_INLINE To remade(F&& f, const From&... from) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    const auto member = [&](auto index) { return f(std::get<index>(from.members())...); };
+    return To{member(std::integral_constant<std::size_t, I>{})...};
+  }(std::make_index_sequence<std::tuple_size_v<decltype(std::declval<To>().members())>>{});
+}
+
+// One accumulator: the left half of the elements merged with the right half, again and again.
+template <class Fold, int N>
+FW_INLINE typename Fold::template Acc<1> folded(const typename Fold::template Acc<N>& a) {
+  if constexpr (N == 1) {
+    return a;
+  } else {
+    using Half = typename Fold::template Acc<N / 2>;
+    return folded<Fold, N / 2>(Fold::merge(remade<Half>([](const auto& p) { return lower(p); }, a),
+                                           remade<Half>([](const auto& p) { return upper(p); }, a)));
+  }
+}
+
+template <class Fold, int N>
+FW_INLINE typename Fold::template Acc<1> element(const typename Fold::template Acc<N>& a, int i) {
+  return remade<typename Fold::template Acc<1>>([i](const auto& p) { return splat<std::decay_t<decltype(p[0])>, 1>(p[i]); }, a);
+}
+
+template <class Fold, int N>
+FW_INLINE typename Fold::template Acc<N> absence() {
+  return Fold::start(splat<typename Fold::Value, N>(Fold::absent()));
+}
+
+// What is done to a float at the very end.
+template <class Fold, int N>
+FW_OUTLINE Pack<typename Fold::Value, N> ended(const typename Fold::template Acc<N>& a, const Finish& finish) {
+  using A = typename Fold::Value;
+  if constexpr (requires { Fold::root(a); }) {
+    if (finish.ending == Ending::root) return Fold::root(a);
+  }
+  const Pack<A, N> whole = Fold::result(a);
+  if (finish.ending == Ending::log) return log(whole);
+  A results[N];
+  for (int i = 0; i < N; ++i) {
+    const double value = whole[i];
+    results[i] = static_cast<A>(finish.ending == Ending::root ? std::sqrt(value) : value / static_cast<double>(finish.count));
+  }
+  return load<A, N>(results);
+}
+
+// The result, with the initial value on its left; false when a judged integer did not fit.
+template <class Fold, int N>
+FW_INLINE bool finished(const typename Fold::template Acc<N>& a, const Finish& finish, typename Fold::Value* out) {
+  using A = typename Fold::Value;
+  const auto whole = Fold::merge(Fold::start(splat<A, N>(initial_of<A>(finish))), a);
+  if constexpr (is_judged<Fold>) {
+    Judge judge{finish};
+    store(out, Fold::judged(whole, judge));
+    return judge.fits;
+  } else if constexpr (std::is_floating_point_v<A>) {
+    if (finish.ending == Ending::none) store(out, canonical(Fold::result(whole)));
+    else store(out, canonical(ended<Fold, N>(whole, finish)));
+    return true;
+  } else {
+    const Pack<A, N> value = Fold::result(whole);
+    if (finish.ending == Ending::none) return store(out, value), true;
+    Judge judge{finish};
+    for (int i = 0; i < N; ++i) out[i] = static_cast<A>(judge(value[i]));
+    return judge.fits;
+  }
+}
+
+}  // namespace foldwise::FOLDWISE_ISA

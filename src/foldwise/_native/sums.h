@@ -1,0 +1,148 @@
+// Folds that add: plain sums, sums of magnitudes, sums of squares.
+#pragma once
+#include "products.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+// What a scan hands from one segment to the next. For sums of floats it is an unevaluated pair of numbers, so that the
+// error of one segment's carry does not reach the next.
+template <class A, int N>
+struct PairCarry {
+  Pack<A, N> high = splat<A, N>(A(-0.0)), low = splat<A, N>(A(-0.0));
+
+  static constexpr bool plain() { return true; }
+  template <class Fold>
+  FW_INLINE Pack<A, N> emit(const typename Fold::template Acc<N>& local, Judge&) const {
+    return high + (low + local.total);
+  }
+  template <class Acc>
+  FW_INLINE void advance(const Acc& last) {
+    const auto term = low + last.total;
+    const auto total = high + term;
+    const auto back = total - high;
+    const auto error = (high - (total - back)) + (term - back);
+    const auto nothing = splat<A, N>(A(0));
+    // An error that is no number belongs to a total that is none: nothing can be added to it.
+    low = each([](auto e, auto t, auto zero) { return (e == e) & (t - t == zero) ? e : zero; }, error, total, nothing);
+    high = total;
+  }
+};
+
+template <class S, class A>
+struct Sum {
+  using Source = S;
+  using Value = A;
+  using Careful = Sum;
+  static constexpr bool guarded = false, heavy = false, signless = true;
+  template <int N> struct Acc {
+    Pack<A, N> total;
+    auto members() const { return std::tie(total); }
+  };
+
+  static constexpr A absent() { return std::is_floating_point_v<A> ? A(-0.0) : A(0); }
+  template <int N> static FW_INLINE Acc<N> start(const Pack<A, N>& x) { return {x}; }
+  template <int N> static FW_INLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) { return {a.total + b.total}; }
+  template <int N> static FW_INLINE Acc<N> lift(const Acc<N>& a) { return a; }
+  template <int N> static FW_INLINE Pack<A, N> result(const Acc<N>& a) { return a.total; }
+
+  template <int N>
+  using Carry = std::conditional_t<std::is_floating_point_v<A>, PairCarry<A, N>, MergeCarry<Sum, N>>;
+};
+
+// A sum of magnitudes.
+template <class S, class A>
+struct Magnitudes : Sum<S, A> {
+  using Careful = Magnitudes;
+  static constexpr bool signless = false;
+  template <int N> using Acc = typename Sum<S, A>::template Acc<N>;
+
+  static constexpr A absent() { return A(0); }
+  template <int N> static FW_INLINE Acc<N> start(const Pack<A, N>& x) { return {magnitude(x)}; }
+};
+
+// A sum of squares whose exponent has no end: a fraction in [1, 4) (or 0, inf, NaN) times an even power of two.
+template <class S, class A>
+struct CarefulSquares {
+  using Source = S;
+  using Value = A;
+  using Careful = CarefulSquares;
+  using Product = CarefulProd<S, A>;
+  static constexpr bool guarded = false, heavy = true;
+  template <int N> struct Acc {
+    Pack<A, N> fraction;
+    Pack<int64_t, N> exponent;
+    auto members() const { return std::tie(fraction, exponent); }
+  };
+
+  static constexpr A absent() { return A(0); }
+  static constexpr int64_t of_nothing = -(int64_t{1} << 40), negligible = -2 * (Product::fraction_bits + 4);
+
+  template <int N> static FW_INLINE Acc<N> start(const Pack<A, N>& x) {
+    const auto parts = Product::start(x);
+    return settled<N>(parts.fraction * parts.fraction, parts.exponent + parts.exponent);
+  }
+  // A number in the normal range.
+  template <int N> static FW_INLINE Acc<N> lifted(const Pack<A, N>& x) {
+    const auto parts = Product::start(x);
+    A fractions[N];
+    int64_t exponents[N];
+    for (int i = 0; i < N; ++i) {
+      const bool odd = parts.exponent[i] & 1;
+      fractions[i] = odd ? 2 * parts.fraction[i] : parts.fraction[i];
+      exponents[i] = parts.exponent[i] - odd;
+    }
+    return settled<N>(load<A, N>(fractions), load<int64_t, N>(exponents));
+  }
+  template <int N> static FW_OUTLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) {
+    A fractions[N];
+    int64_t exponents[N];
+    for (int i = 0; i < N; ++i) {
+      const int64_t exponent = std::max(a.exponent[i], b.exponent[i]);
+      const A sum = a.fraction[i] * down(a.exponent[i] - exponent) + b.fraction[i] * down(b.exponent[i] - exponent);
+      const bool carried = sum >= 4;
+      fractions[i] = carried ? sum / 4 : sum;
+      exponents[i] = exponent + 2 * carried;
+    }
+    return {load<A, N>(fractions), load<int64_t, N>(exponents)};
+  }
+  template <int N> static FW_INLINE Acc<N> lift(const Acc<N>& a) { return a; }
+
+  template <int N> static FW_OUTLINE Pack<A, N> result(const Acc<N>& a) {
+    A out[N];
+    for (int i = 0; i < N; ++i) out[i] = Product::scaled(a.fraction[i], a.exponent[i]);
+    return load<A, N>(out);
+  }
+  template <int N> static FW_OUTLINE Pack<A, N> root(const Acc<N>& a) {
+    A out[N];
+    for (int i = 0; i < N; ++i) out[i] = Product::scaled(std::sqrt(a.fraction[i]), a.exponent[i] / 2);
+    return load<A, N>(out);
+  }
+
+ private:
+  // Two to the power of something not positive; so little that it rounds away is enough for the smallest.
+  static FW_INLINE A down(int64_t power) {
+    return std::bit_cast<A>(typename Product::Bits(std::max(power, negligible) + Product::bias) << Product::fraction_bits);
+  }
+  template <int N> static FW_INLINE Acc<N> settled(const Pack<A, N>& fraction, const Pack<int64_t, N>& exponent) {
+    int64_t exponents[N];
+    for (int i = 0; i < N; ++i) exponents[i] = fraction[i] == 0 ? of_nothing : exponent[i];
+    return {fraction, load<int64_t, N>(exponents)};
+  }
+};
+
+// A sum of squares. Those that could leave the range are checked, as products are.
+template <class S, class A>
+struct Squares : Sum<S, A> {
+  static constexpr bool guarded = std::is_same_v<S, double> || std::is_same_v<S, bfloat>;
+  using Careful = std::conditional_t<guarded, CarefulSquares<S, A>, Squares>;
+  template <int N> using Acc = typename Sum<S, A>::template Acc<N>;
+
+  static constexpr A absent() { return A(0); }
+  template <int N> static FW_INLINE Acc<N> start(const Pack<A, N>& x) { return {x * x}; }
+  template <int N> static FW_INLINE auto lift(const Acc<N>& a) {
+    if constexpr (guarded) return Careful::lifted(a.total);
+    else return a;
+  }
+};
+
+}  // namespace foldwise::FOLDWISE_ISA

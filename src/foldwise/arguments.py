@@ -1,0 +1,193 @@
+"""What callers pass, checked: arrays, axes, dtypes, masks and places for results."""
+
+import operator
+from typing import Any, Final, Literal
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from . import dtypes
+from .dtypes import Dtype
+from .errors import ArgumentError, AxisError, DtypeError, OptionError, ShapeError
+from .folds import Fold
+
+Overflow = Literal["wrap", "saturate", "raise"]
+Array = NDArray[Any]
+
+OVERFLOWS: Final = ("wrap", "saturate", "raise")
+NUMPY: Final = tuple(
+    np.dtype(ml_dtypes.bfloat16 if dtype.name == "bfloat16" else dtype.name) for dtype in dtypes.TABLE
+)
+"""NumPy's dtypes, in the order of the table."""
+_BY_NUMBER: Final[dict[int, Dtype]] = {numpy.num: dtype for numpy, dtype in zip(NUMPY, dtypes.TABLE, strict=True)}
+
+
+def as_array(name: str, x: Any) -> Array:
+    """Anything array-like as an array, without a copy where that can be."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise ArgumentError(f"{name}: a masked array would lose its mask; pass x.data with where=~x.mask")
+    if isinstance(x, np.ndarray):
+        return x.view(np.ndarray)
+    try:
+        if hasattr(x, "__dlpack__") and not hasattr(x, "__array_interface__") and not isinstance(x, np.generic):
+            try:
+                return np.from_dlpack(x)
+            except (BufferError, RuntimeError, TypeError):
+                pass  # a dtype or a device that DLPack does not carry to NumPy: __array__ may still
+        return np.asarray(x)
+    except Exception as error:
+        raise ArgumentError(f"{name}: x of type {type(x).__name__} cannot be read as an array: {error}") from error
+
+
+def dtype_of(array: Array) -> Dtype:
+    return _BY_NUMBER[number_of(array.dtype)]
+
+
+def accepted(name: str, array: Array) -> Dtype:
+    dtype = _BY_NUMBER.get(number_of(array.dtype))
+    if dtype is None:
+        known = ", ".join(d.name for d in dtypes.TABLE)
+        raise DtypeError(f"{name}: x has dtype {array.dtype}, shape {array.shape}; accepted are {known}")
+    return dtype
+
+
+def number_of(dtype: "np.dtype[Any]") -> int:
+    """NumPy has two numbers for an integer of one size on some platforms; the table knows one."""
+    if dtype.kind in "iu":
+        return np.dtype(f"{dtype.kind}{dtype.itemsize}").num
+    return dtype.num
+
+
+def normalised_axes(name: str, axis: Any, rank: int) -> tuple[int, ...]:
+    """The axes to fold, in rising order."""
+    if axis is None:
+        return tuple(range(rank))
+    if not isinstance(axis, tuple):
+        return (one_axis(name, "axis", axis, rank),)
+    axes = [one_axis(name, f"axis[{i}]", a, rank) for i, a in enumerate(axis)]
+    for i, a in enumerate(axes):
+        if a in axes[:i]:
+            raise AxisError(
+                f"{name}: axis {axis} names axis {a} twice, at positions {axes.index(a)} and {i}; name each axis once"
+            )
+    return tuple(sorted(axes))
+
+
+def one_axis(name: str, what: str, axis: Any, rank: int) -> int:
+    try:
+        if isinstance(axis, bool | np.bool_):
+            raise TypeError
+        index = operator.index(axis)
+    except TypeError:
+        raise ArgumentError(
+            f"{name}: {what} = {axis!r} is of type {type(axis).__name__}; accepted are an int, a tuple of ints "
+            f"(reductions only), or None"
+        ) from None
+    if -rank <= index < rank:
+        return index % rank
+    accepted = f"accepted: {-rank}..{rank - 1}" if rank else "a 0-d array has no axis; use axis=None"
+    shown = f"axis {index}" if what == "axis" else f"{what} = {index}"
+    raise AxisError(f"{name}: {shown} is out of range for rank {rank} ({accepted})")
+
+
+def chosen_dtype(name: str, fold: Fold, source: Dtype, dtype: Any, overflow: Any) -> Dtype:
+    """The result's dtype: `dtype`, or what NumPy and the Array API make of the source's."""
+    result = fold.result(source) if dtype is None else named_dtype(name, dtype)
+    if source.kind == "f" and result.kind in "iu":
+        raise DtypeError(
+            f"{name}: {source.name} cannot be folded into dtype={result.name} without choosing a rounding; "
+            f"use x.astype({result.name}), or round the result"
+        )
+    if not isinstance(overflow, str) or overflow not in OVERFLOWS:
+        raise OptionError(f'{name}: overflow = {overflow!r}; accepted are "wrap", "saturate" and "raise"')
+    if overflow != "wrap" and result.kind == "f":
+        raise OptionError(
+            f'{name}: overflow="{overflow}" is for integers; a {result.name} result overflows to infinity'
+        )
+    return result
+
+
+def named_dtype(name: str, dtype: Any) -> Dtype:
+    try:
+        wanted = np.dtype(dtype)
+    except TypeError:
+        try:
+            wanted = np.dtype(getattr(ml_dtypes, dtype)) if isinstance(dtype, str) else None
+        except (AttributeError, TypeError):
+            wanted = None
+    found = _BY_NUMBER.get(number_of(wanted)) if wanted is not None else None
+    if found is None or found.kind == "b":
+        known = ", ".join(d.name for d in dtypes.TABLE if d.kind != "b")
+        raise DtypeError(f"{name}: dtype = {dtype!r} is no dtype of results; accepted are {known}")
+    return found
+
+
+def flag(name: str, what: str, value: Any) -> bool:
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise ArgumentError(f"{name}: {what} = {value!r} is of type {type(value).__name__}; accepted are True and False")
+
+
+def initial_value(name: str, initial: Any, result: Dtype, source: Dtype, overflow: Overflow) -> int | float | None:
+    if initial is None:
+        return None
+    try:
+        if result.kind == "f" and not isinstance(initial, str | bytes):
+            return float(initial)
+        value = operator.index(initial)
+    except OverflowError:
+        raise OptionError(f"{name}: initial is too large for a {result.name} result; give one below 2**1024") from None
+    except (TypeError, ValueError):
+        kind = "number" if result.kind == "f" else "integer"
+        raise ArgumentError(
+            f"{name}: initial = {initial!r} is of type {type(initial).__name__}; "
+            f"a {result.name} result takes one {kind}"
+        ) from None
+    low, high = dtypes.limits(result)
+    if overflow != "wrap":
+        low = max(low, -(1 << 63) if source.kind == "i" else 0)
+        high = min(high, (1 << 63) - 1 if source.kind == "i" else high)
+    if low <= value <= high:
+        return value
+    raise OptionError(f"{name}: initial = {value} does not fit {result.name} (accepted: {low}..{high})")
+
+
+def mask_for(name: str, where: Any, array: Array) -> Array:
+    mask = np.asarray(where)
+    if mask.dtype != np.bool_:
+        raise DtypeError(f"{name}: where has dtype {mask.dtype}; it must be bool, as in where=x > 0")
+    try:
+        return np.broadcast_to(mask, array.shape)
+    except ValueError:
+        raise ShapeError(
+            f"{name}: where of shape {mask.shape} does not broadcast to x of shape {array.shape}"
+        ) from None
+
+
+def check_out(name: str, out: Any, shape: tuple[int, ...], result: Dtype) -> None:
+    if not isinstance(out, np.ndarray):
+        raise ArgumentError(f"{name}: out is of type {type(out).__name__}; it must be a NumPy array")
+    if out.shape != shape:
+        raise ShapeError(f"{name}: out has shape {out.shape}; this result has shape {shape}")
+    if _BY_NUMBER.get(number_of(out.dtype)) is not result:
+        raise DtypeError(
+            f"{name}: out has dtype {out.dtype}; this result is {result.name} (choose another with dtype=)"
+        )
+    if not out.flags.writeable:
+        raise OptionError(f"{name}: out is read-only; give a writable array")
+
+
+def overlap(x: Array, out: Array) -> bool:
+    if not np.may_share_memory(x, out):
+        return False
+    try:
+        return np.shares_memory(x, out, max_work=10_000)  # type: ignore[arg-type]  # any number of steps is accepted
+    except np.exceptions.TooHardError:
+        return True
+
+
+def same_memory(x: Array, out: Array) -> bool:
+    return (
+        x.ctypes.data == out.ctypes.data and x.shape == out.shape and x.strides == out.strides and x.dtype == out.dtype
+    )

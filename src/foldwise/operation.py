@@ -1,0 +1,160 @@
+"""Operators of the two standards as callables: one version each, with its own argument names, defaults and refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import dtypes, engine, folds
+from .arguments import as_array
+from .errors import ArgumentError, DtypeError, OverflowedError, ShapeError
+from .operators import CATALOG, Schema
+from .operators.call import Reduction, Request, Scanning, Shape, Tensor, plain, request
+from .operators.infer import Inferred, infer, without
+from .operators.schema import Input
+
+Array = NDArray[Any]
+
+
+def operator(
+    name: str,
+    version: int | None = None,
+    *,
+    opset: int | None = None,
+    dialect: str | None = None,
+    lenient: bool = False,
+) -> Operator:
+    """One version of an operator: by version, by a model's opset, by a name such as "onnx:ReduceSum-11", or the newest.
+
+    `dialect` is "onnx" unless the name says otherwise. `lenient` lets pass, with a warning, what the specification
+    forbids and runtimes accept: an axis named twice, and a scan's axis of shape (1,).
+    """
+    return Operator(CATALOG.find(name, version, opset, dialect), lenient)
+
+
+def operators() -> tuple[Schema, ...]:
+    """Every version of every operator of both dialects."""
+    return CATALOG.schemas
+
+
+class Operator:
+    """A callable version of an operator. Inputs go by place or by name, attributes by name."""
+
+    __slots__ = ("lenient", "schema")
+
+    def __init__(self, schema: Schema, lenient: bool = False) -> None:
+        self.schema = schema
+        self.lenient = lenient
+
+    def __call__(self, *inputs: Any, **named: Any) -> Array:
+        """The operator's one output."""
+        given, attributes = self._sorted(inputs, named)
+        arrays = [
+            None if each is None else self._array(place, each)
+            for place, each in zip(self.schema.inputs, given, strict=False)
+        ]
+        tensors = [None if array is None else _tensor(array, array.ndim < 2) for array in arrays[1:]]
+        x = arrays[0] if arrays else None
+        shown = None if x is None else _tensor(x, False)
+        # Tensors beyond the schema's places are counted, not read.
+        surplus = [None] * (len(given) - len(arrays))
+        asked = request(self.schema, [shown, *tensors, *surplus], attributes, self.lenient)
+        assert x is not None
+        return _run(self.schema, asked, x)
+
+    def infer(self, types: Sequence[Any], shapes: Sequence[Any], **named: Any) -> Inferred:
+        """The result's dtype and shape, from the inputs' dtypes and shapes.
+
+        A length is an int, a name that is carried through, or None; so is a dtype or a whole shape that is not
+        known. Axes whose values are known go by name, as in a call: op.infer(["float32"], [("N", 3)], axes=[1]).
+        """
+        if len(types) != len(shapes):
+            raise ArgumentError(f"{self.schema.label}: {len(types)} types for {len(shapes)} shapes; give one of each")
+        tensors = [
+            Tensor(self._named_dtype(i, dtype), self._shape(i, shape))
+            for i, (dtype, shape) in enumerate(zip(types, shapes, strict=True))
+        ]
+        given, attributes = self._sorted(tensors, named)
+        places = [*self.schema.inputs, *[self.schema.data] * len(given)]
+        described = [
+            each if each is None or isinstance(each, Tensor) else _tensor(self._array(place, each), True)
+            for place, each in zip(places, given, strict=False)
+        ]
+        return infer(self.schema, described, attributes, self.lenient)
+
+    def _sorted(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Inputs in their places, and attributes by name."""
+        given, attributes = list(inputs), dict(named)
+        for i, place in enumerate(self.schema.inputs):
+            if place.name in attributes:
+                if i < len(inputs):
+                    raise ArgumentError(
+                        f"{self.schema.label}: input '{place.name}' was given twice, by place and by name"
+                    )
+                given += [None] * (i + 1 - len(given))
+                given[i] = attributes.pop(place.name)
+        return given, attributes
+
+    def _array(self, place: Input, value: Any) -> Array:
+        array = as_array(f"{self.schema.label}: input '{place.name}'", value)
+        # Of an empty list NumPy makes floats; where integers are wanted, it holds no float.
+        return array.astype(np.int64) if isinstance(value, list | tuple) and not array.size and place.ranks else array
+
+    def _named_dtype(self, i: int, dtype: Any) -> str | None:
+        if dtype is None:
+            return None
+        try:
+            # To NumPy the word "float" is float64, to ONNX float32: words are those of the one table.
+            name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
+        except TypeError:
+            name = ""
+        if name in dtypes.BY_NAME or (name and not isinstance(dtype, str)):
+            return name
+        known = ", ".join(dtypes.BY_NAME)
+        raise DtypeError(f"{self.schema.label}: types[{i}] = {dtype!r}; accepted are {known} and None")
+
+    def _shape(self, i: int, shape: Any) -> Shape | None:
+        if shape is None:
+            return None
+        listed = isinstance(shape, Iterable) and not isinstance(shape, str)
+        lengths = tuple(plain(n) for n in shape) if listed else ()
+        if listed and all(n is None or isinstance(n, str) or (type(n) is int and n >= 0) for n in lengths):
+            return lengths
+        raise ShapeError(
+            f"{self.schema.label}: shapes[{i}] = {shape!r}; it must be a list of lengths, each an int from 0 on, "
+            f"a name, or None"
+        )
+
+    def __repr__(self) -> str:
+        lenient = ", lenient" if self.lenient else ""
+        return f"<Operator {self.schema.dialect}:{self.schema.signature}{lenient}>"
+
+    def __str__(self) -> str:
+        return str(self.schema)
+
+
+def _tensor(array: Array, with_values: bool) -> Tensor:
+    values = tuple(array.ravel().tolist()) if with_values and array.dtype.kind in "iu" else None
+    return Tensor(array.dtype.name, array.shape, values)
+
+
+def _run(schema: Schema, asked: Request, x: Array) -> Array:
+    dtype, fold = dtypes.BY_NAME[x.dtype.name], folds.BY_NAME[asked.fold]
+    if isinstance(asked, Scanning):
+        return engine.Scan(schema.label, fold, asked.axis, dtype, asked.exclusive, asked.reverse).run(x)
+    if not isinstance(asked, Reduction):
+        return engine.Arg(fold, asked.axis, asked.keepdims, asked.last).run(x)
+    if asked.copies:
+        return np.array(x, x.dtype.newbyteorder("="))
+    if asked.of_nothing is not None:
+        return np.full(without(x.shape, asked.axes, asked.keepdims), asked.of_nothing, x.dtype.newbyteorder("="))
+    try:
+        return engine.Reduce(fold, asked.axes, dtype, asked.keepdims).run(x)
+    except OverflowedError:  # R-18: the fold knows what happened, the operator's name is known here
+        raise OverflowedError(
+            f"{schema.label}: a result for input '{schema.data.name}' of dtype {dtype.name}, shape {x.shape} is not "
+            f"finite, which no {dtype.name} can hold; cast it to a float dtype first"
+        ) from None

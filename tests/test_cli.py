@@ -1,0 +1,228 @@
+"""The command line: what it writes to pipes and terminals, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from fcntl import ioctl
+from typing import Any
+
+import processes
+import pytest
+
+import foldwise as fw
+from foldwise import cli
+from foldwise.operators import CATALOG
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+SCHEMAS = fw.operators()
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return processes.completed("-m", "foldwise.cli", *arguments, **environment)
+
+
+def written(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert cli.main(arguments) == 0
+    captured = capsys.readouterr()
+    assert not captured.err
+    return captured.out
+
+
+def on_a_terminal(columns: int, *arguments: str, before: str = "", **environment: str) -> str:
+    """What the command writes to a terminal of that many columns."""
+    ours, theirs = pty.openpty()
+    ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 60, columns, 0, 0))
+    script = f"import sys; {before}\nfrom foldwise.cli import main; sys.exit(main({list(arguments)!r}))"
+    kept = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TERM")}
+    child = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**kept, "TERM": "xterm-256color", **environment},
+    )
+    os.close(theirs)
+    pieces = []
+    while True:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:  # Linux says so when the other end is closed
+            break
+        if not piece:
+            break
+        pieces.append(piece)
+    os.close(ours)
+    assert child.wait(timeout=60) == 0, pieces
+    return b"".join(pieces).decode().replace("\r\n", "\n")
+
+
+# ---- ops
+
+
+def test_ops_lists_every_operator_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = written(capsys, "ops").splitlines()
+    assert lines[0].split() == ["operator", "dialect", "versions", "dtypes", "of", "the", "newest"]
+    for dialect in CATALOG.dialects.values():
+        for name in CATALOG.names(dialect.name):
+            versions = " ".join(str(schema.version) for schema in CATALOG.versions(dialect.name, name))
+            assert [line for line in lines if re.match(rf"{name} +{dialect.title} +{versions} ", line)], name
+    assert f"{len(SCHEMAS)} versions, {sum(len(s.dtypes) for s in SCHEMAS)} pairs" in lines[-2]
+
+
+def test_ops_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = json.loads(written(capsys, "ops", "--json"))
+    found = {(each["dialect"], each["operator"], version) for each in listed for version in each["versions"]}
+    assert found == {(s.dialect, s.name, s.version) for s in SCHEMAS}
+    assert all(each["dtypes"] for each in listed)
+
+
+# ---- show
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: schema.full_name)
+def test_a_page_says_everything(schema: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    page = written(capsys, "show", schema.full_name)
+    flat = " ".join(page.split())
+    assert page.startswith(f"{schema.label}  (")
+    for text in (schema.summary, schema.formula, schema.signature, schema.output.text, *schema.notes, *schema.changes):
+        assert " ".join(text.split()) in flat
+    for named in (*schema.inputs, *schema.attributes, *schema.types):
+        assert re.search(rf"^  {named.name} ", page, re.MULTILINE)
+    assert all(dtype in flat for dtype in schema.dtypes)
+    assert ("Since version" in page) == (schema.previous is not None)
+    assert max(map(len, page.splitlines())) <= 80
+    assert page.isascii()
+    assert not re.search(r" $", page, re.MULTILINE)
+
+
+@pytest.mark.parametrize("schema", SCHEMAS[::9], ids=lambda schema: schema.full_name)
+def test_a_page_as_json(schema: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    data = json.loads(written(capsys, "show", schema.full_name, "--json"))
+    assert data["name"] == schema.full_name
+    assert data["types"] == {t.name: [*t.dtypes] for t in schema.types}
+    assert [i["name"] for i in data["inputs"]] == [i.name for i in schema.inputs]
+    assert {a["name"]: a["default"] for a in data["attributes"]} == {a.name: a.default for a in schema.attributes}
+    assert data["edge_cases"]
+    assert data["opsets"][0] == schema.version
+
+
+def test_ways_to_name_a_version(capsys: pytest.CaptureFixture[str]) -> None:
+    pages = [
+        written(capsys, "show", *arguments)
+        for arguments in (["onnx:ReduceSum-13"], ["ReduceSum-13"], ["ReduceSum"], ["ReduceSum", "--opset", "20"])
+    ]
+    assert len(set(pages)) == 1
+    assert written(capsys, "show", "ReduceSum", "--dialect", "openvino").startswith("ReduceSum-1  (OpenVINO, opsets 1")
+
+
+def test_edges_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, says in {
+        "ReduceMean": "Of no elements: NaN for floats, refused for integers.",
+        "openvino:ReduceMean": "Of no elements: 0.",
+        "ReduceMax-20": "-inf for floats, the dtype's lowest value for integers, False for bool.",
+        "ReduceSumSquare": "with noop_with_empty_axes=1 none, and each element becomes x^2.",
+        "openvino:ReduceL1": "Empty axes fold none: each element becomes |x|.",
+        "ReduceSum-1": "Absent or empty axes fold all of them.",
+        "ArgMax": "NaN counts as the extreme.",
+        "CumSum": "An axis tensor of shape (1,) is refused, save with lenient=True.",
+    }.items():
+        assert says in " ".join(written(capsys, "show", name).split())
+
+
+# ---- pipes and terminals
+
+
+def test_a_pipe_gets_plain_text_as_wide_as_asked() -> None:
+    for columns in (60, 80, 140):
+        for arguments in (["ops"], ["show", "ReduceMax-18"]):
+            process = run(*arguments, COLUMNS=str(columns), FORCE_COLOR="")
+            assert process.returncode == 0
+            assert "\x1b" not in process.stdout
+            assert max(map(len, process.stdout.splitlines())) <= columns
+    assert max(map(len, run("ops", COLUMNS="140").stdout.splitlines())) > 80
+
+
+@pytest.mark.parametrize("columns", [80, 140])
+def test_a_terminal_gets_colours_and_its_width(columns: int) -> None:
+    for arguments in (["ops"], ["show", "ReduceLogSum-18"]):
+        text = on_a_terminal(columns, *arguments)
+        assert COLOUR.search(text)
+        lines = COLOUR.sub("", text).splitlines()
+        assert max(map(len, lines)) <= columns
+        plain = on_a_terminal(columns, *arguments, NO_COLOR="1")
+        assert "\x1b[3" not in plain
+        assert [line.rstrip() for line in COLOUR.sub("", plain).splitlines()] == [line.rstrip() for line in lines]
+
+
+def test_a_terminal_without_rich_gets_plain_text() -> None:
+    for arguments in (["ops"], ["show", "CumSum"]):
+        text = on_a_terminal(100, *arguments, before="sys.modules['rich'] = None")
+        assert text == run(*arguments, COLUMNS="100").stdout
+
+
+def test_the_same_words_in_colours_and_without() -> None:
+    for name in ("ReduceMax-18", "openvino:CumSum-3"):
+        colours = COLOUR.sub("", on_a_terminal(100, "show", name))
+        plain = run("show", name, COLUMNS="100").stdout
+        assert sorted(re.findall(r"\w+", colours)) == sorted(re.findall(r"\w+", plain))
+
+
+def test_a_reader_that_goes_away() -> None:
+    script = f"{sys.executable} -m foldwise.cli ops | head -n 1"
+    process = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert process.stdout.startswith("operator")
+    assert not process.stderr
+
+
+# ---- how it ends
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "the following arguments are required: COMMAND"),
+        (["shwo"], "invalid choice: 'shwo'"),
+        (["show"], "the following arguments are required: operator"),
+        (["show", "ReduceSum", "--opset", "x"], "argument --opset: invalid int value: 'x'"),
+        (["show", "ReduceSun"], "foldwise: onnx has no operator 'ReduceSun' here; did you mean ReduceSum?"),
+        (["show", "ReduceSum-12"], "foldwise: onnx:ReduceSum has no version 12; there are 1, 11, 13"),
+        (["show", "CumSum", "--opset", "9"], "foldwise: onnx opset 9 has no CumSum; it came with opset 11"),
+        (["show", "CumProd", "--dialect", "openvino"], "there is onnx:CumProd"),
+        (["ops", "--colour"], "unrecognized arguments: --colour"),
+    ],
+)
+def test_wrong_usage_ends_with_2(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        status = cli.main(arguments)
+    except SystemExit as ended:
+        status = int(ended.code or 0)
+    captured = capsys.readouterr()
+    assert status == 2
+    assert says in captured.err
+    assert not captured.out
+
+
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, says in (
+        (["--version"], f"foldwise {fw.__version__}"),
+        (["--help"], "ops"),
+        (["show", "-h"], "--json"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(arguments)
+        assert ended.value.code == 0
+        assert says in capsys.readouterr().out
+
+
+def test_the_library_does_not_load_the_command_line() -> None:
+    loaded = processes.output(
+        "-c", "import sys, foldwise; print('foldwise.cli' in sys.modules, 'argparse' in sys.modules)"
+    )
+    assert loaded.split()[0] == "False"
