@@ -16,14 +16,15 @@ from typing import Any
 import foldwise
 
 from .cases import cases
-from .goals import goals
+from .goals import Goal, goals
 from .machine import Disturbance, processor
 from .measure import FULL, QUICK
+from .operations import FAMILIES
 from .outcome import Outcome, run
 from .peers import CONTENDERS, OURS, Contender, version_of
-from .report import HEADER, line, summary
+from .report import HEADER, line, reached, summary
 
-QUICK_SECONDS = 95.0  # what a quick run has not begun by then is left out
+QUICK_SECONDS = 95.0  # for each family: what a quick run has not begun by then is left out
 
 
 def main() -> None:
@@ -31,14 +32,15 @@ def main() -> None:
     meta, outcomes = loaded(wanted.load) if wanted.load else measured(wanted)
     if not outcomes:
         sys.exit(
-            "benchmarks: nothing measured; --only is a regular expression for names such as the ones above"
+            "benchmarks: nothing measured; --only is a regular expression for names such as 'sum float32 4x8 axis=1'"
         )
-    lines = goals(outcomes, meta["threads"])
-    print("\n" + summary(outcomes, lines, meta["disturbed"]))
     if wanted.json:
-        wanted.json.parent.mkdir(parents=True, exist_ok=True)
-        stored = {"meta": meta, "goals": list(map(asdict, lines)), "cases": [o.to_json() for o in outcomes]}
-        wanted.json.write_text(json.dumps(stored, indent=1) + "\n")
+        store(wanted.json, meta, outcomes, [])  # what was measured is safe before anything judges it
+    print("\n" + summary(outcomes, meta["disturbed"]))
+    lines = goals(outcomes, meta["threads"])
+    print("\n" + reached(lines))
+    if wanted.json:
+        store(wanted.json, meta, outcomes, lines)
     if wanted.plot:
         from .plot import draw
 
@@ -46,12 +48,20 @@ def main() -> None:
         draw(outcomes, title(meta), wanted.plot)
 
 
+def store(file: Path, meta: dict[str, Any], outcomes: list[Outcome], lines: list[Goal]) -> None:
+    stored = {"meta": meta, "goals": list(map(asdict, lines)), "cases": [o.to_json() for o in outcomes]}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(stored, indent=1) + "\n")
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m benchmarks", description="foldwise against its peers")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     peers = [name for name in CONTENDERS if name != OURS]
+    families = f"{', '.join(FAMILIES)}; others: all but core; all (default: core)"
     add = parser.add_argument
-    add("--quick", action="store_true", help="a representative part in under two minutes")
+    add("--quick", action="store_true", help="a representative part in under two minutes a family")
+    add("--family", nargs="+", metavar="FAMILY", default=["core"], choices=(*FAMILIES, "others", "all"), help=families)
     add("--only", metavar="PATTERN", default="", help="cases whose name this regular expression finds")
     add("--threads", metavar="N", type=int, default=cores, help="for every contender (default: all cores)")
     add("--rounds", metavar="R", type=int, help=f"default: {FULL.rounds}; quick: {QUICK.rounds}")
@@ -60,7 +70,15 @@ def arguments() -> argparse.Namespace:
     add("--json", metavar="FILE", type=Path, help="write every sample, with versions and machine")
     add("--plot", metavar="FILE", type=Path, help="draw the ratios (.png, .svg, .pdf)")
     add("--load", nargs="+", metavar="FILE", type=Path, help="report on what earlier runs wrote with --json")
-    return parser.parse_args()
+    wanted = parser.parse_args()
+    wanted.family = families_named(wanted.family)
+    return wanted
+
+
+def families_named(names: list[str]) -> list[str]:
+    others = [family for family in FAMILIES if family != "core"]
+    meant = {"all": list(FAMILIES), "others": others}
+    return list(dict.fromkeys(family for name in names for family in meant.get(name, [name])))
 
 
 def loaded(files: list[Path]) -> tuple[dict[str, Any], list[Outcome]]:
@@ -80,10 +98,13 @@ def loaded(files: list[Path]) -> tuple[dict[str, Any], list[Outcome]]:
 
 def measured(wanted: argparse.Namespace) -> tuple[dict[str, Any], list[Outcome]]:
     started = time.monotonic()
-    deadline = started + QUICK_SECONDS if wanted.quick else math.inf
+    deadline = started + QUICK_SECONDS * len(wanted.family) if wanted.quick else math.inf
     effort = QUICK if wanted.quick else FULL
     effort = replace(effort, rounds=wanted.rounds or effort.rounds)
-    chosen = [case for case in cases(quick=wanted.quick) if re.search(wanted.only, case.name)]
+    found = cases(wanted.family, quick=wanted.quick)
+    chosen = [case for case in found if re.search(wanted.only, case.name) and hasattr(foldwise, case.op)]
+    for op in dict.fromkeys(case.op for case in found if not hasattr(foldwise, case.op)):
+        print(f"{op} is left out: this foldwise has none")
     contenders = entered(wanted.peers or CONTENDERS, wanted.threads)
     meta = about(wanted, effort.rounds, list(contenders))
     print(title(meta), HEADER, sep="\n\n")

@@ -1,10 +1,11 @@
-"""What is measured: ONE table of cases, operators x dtypes x shapes x axes.
+"""What is measured: ONE table of cases, operations x dtypes x shapes x axes.
 
-`LAYOUTS` says which arrays exist and over which axes they are folded, `OPS` and `DTYPES` what is done with
-them; everything else is derived. Core cases are frozen: figures of two versions compare only if they stay.
+`LAYOUTS` says which arrays exist and over which axes they are folded, `OPERATIONS` what is done with them, and in
+which dtypes; everything else is derived. Core cases are frozen, those of sum, prod and cumsum above all: figures of
+two versions compare only if they stay.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from math import prod
@@ -12,14 +13,8 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
-Axes = int | tuple[int, ...] | None
-
-SCANS = ("cumsum", "cumprod")
-OPS = ("sum", "prod", "cumsum")
-DTYPES = ("float32", "float64", "int32", "int64", "float16", "bfloat16")
+from .operations import BY_NAME, DTYPES, OPERATIONS, Array, Axes, Operation
 
 VIEWS: dict[str, Callable[[Array], Array]] = {
     "": lambda base: base,
@@ -58,7 +53,8 @@ LAYOUTS = (
     Layout("rows of 64",   (250_000, 64),     (1,)),
     Layout("rows of 200",  (80_000, 200),     (1,),                   quick=(80_000, 200)),
 )
-BESIDE = (  # (layout, operators, dtypes) beside the frozen core
+BESIDE_ONLY = ("cumprod",)
+BESIDE = (  # (layout, operations, dtypes) beside the frozen core
     (Layout("small",       (256, 512),        (1, 0)),     ("cumprod",), ("float32", "float64", "int64")),
     (Layout("flat",        (2**26,),          (0,)),       ("cumprod",), ("float32", "float64", "int64")),
     (Layout("matrix",      (4096, 16384),     (0, 1)),     ("sum",),     ("int8", "uint8", "bool")),
@@ -66,7 +62,7 @@ BESIDE = (  # (layout, operators, dtypes) beside the frozen core
     (Layout("rows of 8",   (2_000_000, 8),    (1,)),       ("sum",),     ("float32", "float64", "bfloat16")),
 )
 # fmt: on
-QUICK_DTYPES = {
+QUICK_DTYPES = {  # otherwise float32 and bfloat16
     "flat": DTYPES,
     "tiny": ("float32", "int64", "bfloat16"),
     "small": ("float32", "int64", "bfloat16"),
@@ -75,7 +71,7 @@ QUICK_DTYPES = {
 
 @dataclass(frozen=True)
 class Case:
-    """One thing to do: an operator over one axis, or several, of one array."""
+    """One thing to do: an operation over one axis, or several, of one array."""
 
     op: str
     dtype: str
@@ -84,7 +80,15 @@ class Case:
     axis: Axes
     view: str = ""
     flipped: bool = False  # scans: exclusive=True and reverse=True
-    core: bool = True
+    core: bool = True  # one of LAYOUTS, not beside them
+
+    @property
+    def operation(self) -> Operation:
+        return BY_NAME[self.op]
+
+    @property
+    def family(self) -> str:
+        return self.operation.family
 
     @property
     def job(self) -> str:
@@ -101,7 +105,7 @@ class Case:
 
     @property
     def is_scan(self) -> bool:
-        return self.op in SCANS
+        return self.operation.scan
 
     @property
     def viewed(self) -> tuple[int, ...]:
@@ -111,6 +115,8 @@ class Case:
     @property
     def axes(self) -> tuple[int, ...]:
         """The folded axes, spelt out."""
+        if self.axis is None and self.operation.one_axis:
+            return (0,)  # of all elements in one row
         if self.axis is None:
             return tuple(range(len(self.viewed)))
         return (self.axis,) if isinstance(self.axis, int) else self.axis
@@ -127,12 +133,18 @@ class Case:
 
     @property
     def output_bytes(self) -> int:
-        kept = [n for axis, n in enumerate(self.viewed) if self.is_scan or axis not in self.axes]
-        return prod(kept) * (dtype_of(self.dtype).itemsize if is_float(self.dtype) else 8)
+        """What a scan writes."""
+        wide = self.operation.widens and not is_float(self.dtype)
+        return prod(self.viewed) * (8 if wide else dtype_of(self.dtype).itemsize)
 
     @property
     def from_dram(self) -> bool:
         return self.base_bytes >= DRAM_BYTES
+
+    @property
+    def filling(self) -> str:
+        """What the array must hold, so that nobody stops early or takes the logarithm of a negative number."""
+        return {"any": "zeros", "logsum": "magnitudes"}.get(self.op, "")
 
     def view_of(self, base: Array) -> Array:
         return VIEWS[self.view](base)
@@ -146,59 +158,73 @@ def is_float(name: str) -> bool:
     return "float" in name
 
 
-def cases(*, quick: bool = False) -> list[Case]:
-    """Build every case, those that share an array side by side."""
-    found = list(quick_cases() if quick else full_cases())
+def cases(families: Collection[str], *, quick: bool = False) -> list[Case]:
+    """Build every case of some families, those that share an array side by side."""
+    wanted = [operation for operation in OPERATIONS if operation.family in families]
+    found = list((quick_cases if quick else full_cases)(wanted))
     shapes = list(dict.fromkeys(case.shape for case in found))
-    return sorted(found, key=lambda case: (not case.core, shapes.index(case.shape), rank_of(case.dtype)))
+    return sorted(found, key=lambda case: (not case.core, shapes.index(case.shape), rank_of(case.dtype), case.filling))
 
 
 def rank_of(dtype: str) -> tuple[int, str]:
     return (DTYPES.index(dtype) if dtype in DTYPES else len(DTYPES), dtype)
 
 
-def full_cases() -> Iterator[Case]:
+def full_cases(wanted: list[Operation]) -> Iterator[Case]:
     for layout in LAYOUTS:
-        for dtype in DTYPES:
-            yield from cases_of(layout, layout.shape, dtype, OPS)
+        for operation in within_layouts(wanted):
+            for dtype in operation.dtypes:
+                yield from cases_of(layout, layout.shape, dtype, operation)
     for layout, ops, dtypes in BESIDE:
-        for dtype in dtypes:
-            yield from cases_of(layout, layout.shape, dtype, ops, core=False)
+        for operation in wanted:
+            for dtype in dtypes if operation.name in ops else ():
+                yield from cases_of(layout, layout.shape, dtype, operation, core=False)
 
 
-def quick_cases() -> Iterator[Case]:
+def quick_cases(wanted: list[Operation]) -> Iterator[Case]:
     """Build the small ones, and of the large ones the layouts that are marked, in fewer dtypes."""
     for layout in LAYOUTS:
-        for dtype in QUICK_DTYPES.get(layout.name, ("float32", "bfloat16")):
-            if layout.quick:
-                found = cases_of(layout, layout.quick, dtype, OPS)
+        for operation in within_layouts(wanted) if layout.quick else ():
+            for dtype in quick_dtypes(operation, layout):
+                found = cases_of(layout, layout.quick or layout.shape, dtype, operation)
                 yield from (case for case in found if not case.flipped or layout.name == "flat")
 
 
+def within_layouts(wanted: list[Operation]) -> list[Operation]:
+    return [operation for operation in wanted if operation.name not in BESIDE_ONLY]
+
+
+def quick_dtypes(operation: Operation, layout: Layout) -> Iterable[str]:
+    """Choose fewer dtypes, of bools and whatever they come from all."""
+    few = QUICK_DTYPES.get(layout.name, ("float32", "bfloat16"))
+    return operation.dtypes if operation.truth else [dtype for dtype in few if dtype in operation.dtypes]
+
+
 def cases_of(
-    layout: Layout, shape: tuple[int, ...], dtype: str, ops: Iterable[str], *, core: bool = True
+    layout: Layout, shape: tuple[int, ...], dtype: str, operation: Operation, *, core: bool = True
 ) -> Iterator[Case]:
-    for op in ops:
-        for axis in layout.axes:
-            if op in SCANS and isinstance(axis, tuple):
-                continue  # a scan runs along one axis, or along all of them flattened
-            for flipped in (False, True) if op == "cumsum" else (False,):
-                yield Case(op, dtype, layout.name, shape, axis, layout.view, flipped, core)
+    for axis in layout.axes:
+        if operation.one_axis and isinstance(axis, tuple):
+            continue  # a scan runs along one axis, or along all of them flattened
+        for flipped in (False, True) if operation.name == "cumsum" else (False,):
+            yield Case(operation.name, dtype, layout.name, shape, axis, layout.view, flipped, core)
 
 
 def sharing_data(found: Iterable[Case]) -> Iterator[tuple[Array, list[Case]]]:
     """Yield each array once, with the cases that fold it; one array at a time is alive."""
-    for (shape, dtype), group in groupby(found, key=lambda case: (case.shape, case.dtype)):
-        yield data(shape, dtype), list(group)
+    for (shape, dtype, filling), group in groupby(found, key=lambda c: (c.shape, c.dtype, c.filling)):
+        yield data(shape, dtype, filling), list(group)
 
 
-def data(shape: tuple[int, ...], dtype: str) -> Array:
+def data(shape: tuple[int, ...], dtype: str, filling: str = "") -> Array:
     """Fill an array so that neither sums nor products leave the normal numbers, however they are computed.
 
     A short period is repeated whose elements come in fours, v, 1/v, -v, -1/v: its sum and its product are 1,
     and because its length is prime, a walk with any stride meets all of it. So running sums and products keep
-    coming back, and no contender is slowed by subnormals or gains from an early infinity.
+    coming back, and no contender is slowed by subnormals or gains from an early infinity. Bools are all true.
     """
+    if filling == "zeros":
+        return np.full(shape, 0, dtype_of(dtype))  # written: untouched pages are all one page of zeros
     numbers = np.random.default_rng(2)
     if not is_float(dtype):
         v = numbers.choice([1, 3, 5, 7], 504)
@@ -209,6 +235,7 @@ def data(shape: tuple[int, ...], dtype: str) -> Array:
         few = "float16" in dtype
         v = 2.0 ** (numbers.random(504) < 1 / 64) if few else numbers.uniform(0.9, 1.1, 504)
         fours = np.concatenate([v, 1 / v, -v, -1 / v, [1.0]])
+    fours = abs(fours) if filling == "magnitudes" else fours
     period = numbers.permutation(fours).astype(dtype_of(dtype))
     array = np.resize(np.tile(period, 500), prod(shape))  # tiled first: few large copies
     return array.reshape(shape)

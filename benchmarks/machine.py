@@ -11,8 +11,8 @@ import numpy as np
 
 from foldwise import _native
 
-from .cases import Array
 from .measure import Call
+from .operations import Array
 
 COPY_AT_MOST = 512 * 2**20  # bytes: far beyond every cache, copying more would only cost memory
 

@@ -1,17 +1,19 @@
 """What one case came to, and the figures that everybody quotes."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from statistics import geometric_mean
 from typing import Any
 
-from .cases import Array, Case, sharing_data
+from .cases import Case, sharing_data
 from .machine import Machine
 from .measure import Effort, Racer, Samples, race, seconds_per_call, times_faster
+from .operations import Array
 from .peers import OURS, Contender
 
 LIMIT = "limit"
+SUM = "our sum"  # of the same array: what a fold should cost that does little more
 
 
 @dataclass
@@ -34,7 +36,7 @@ class Outcome:
     @property
     def peers(self) -> list[str]:
         """Who else took part, fastest first."""
-        others = [name for name in self.samples if name not in (OURS, LIMIT)]
+        others = [name for name in self.samples if name not in (OURS, LIMIT, SUM)]
         return sorted(others, key=lambda name: self.samples[name].median)
 
     @cached_property
@@ -89,9 +91,7 @@ def geomean(outcomes: Iterable[Outcome]) -> float | None:
     return geometric_mean(ratios) if ratios else None
 
 
-def run(
-    cases: Iterable[Case], contenders: dict[str, Contender], effort: Effort, *, reuse: bool
-) -> Iterator[Outcome]:
+def run(cases: Iterable[Case], contenders: dict[str, Contender], effort: Effort, *, reuse: bool) -> Iterator[Outcome]:
     """Measure case after case; those that share an array follow each other."""
     for base, group in sharing_data(cases):
         machine = Machine(base)
@@ -120,6 +120,9 @@ def outcome_of(
             absent[name] = str(reason).splitlines()[0]
     probe, moved = machine.copying if case.is_scan else machine.reading
     racers[LIMIT] = Racer(probe, seconds_per_call(probe, effort), always=True)
+    if case.operation.like_sum:
+        total = contenders[OURS].prepare(replace(case, op="sum"), case.view_of(base), reuse=reuse)
+        racers[SUM] = Racer(total, seconds_per_call(total, effort), always=True)
     return Outcome(case, race(racers, effort), moves(case) / moved, absent)
 
 

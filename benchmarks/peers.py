@@ -12,8 +12,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .cases import Array, Axes, Case
+from .cases import Case
 from .measure import Call
+from .operations import Array, Axes, Node, Operation
 
 
 class CannotDoError(Exception):
@@ -35,6 +36,8 @@ class Foldwise:
 
     def prepare(self, case: Case, x: Array, *, reuse: bool) -> Call:
         function = getattr(self.library, case.op)
+        if case.operation.parts:
+            return partial(function, x, case.operation.parts, axis=case.axis)
         if case.flipped:
             function = partial(function, exclusive=True, reverse=True)
         return into_its_first_result(partial(function, x, axis=case.axis), reuse)
@@ -47,7 +50,7 @@ class NumPy:
         np.seterr(all="ignore")
 
     def prepare(self, case: Case, x: Array, *, reuse: bool) -> Call:
-        function = numpy_exclusive_reverse if case.flipped else getattr(np, case.op)
+        function = numpy_exclusive_reverse if case.flipped else case.operation.numpy
         return into_its_first_result(partial(function, x, axis=case.axis), reuse)
 
 
@@ -70,29 +73,27 @@ class Ufunc:
     """np.add.reduce and its kin, for who counts nanoseconds."""
 
     def __init__(self, threads: int) -> None:
-        self.calls: dict[str, Callable[..., Array]] = {
-            "sum": np.add.reduce,
-            "prod": np.multiply.reduce,
-            "cumsum": np.add.accumulate,
-        }
+        pass
 
     def prepare(self, case: Case, x: Array, *, reuse: bool) -> Call:
-        if case.layout != "tiny" or case.flipped:
+        ufunc = case.operation.ufunc
+        if ufunc is None or case.layout != "tiny" or case.flipped:
             raise CannotDoError("as NumPy, but for tiny arrays")
-        kind = {"dtype": scan_dtype(x)} if case.dtype == "int32" else {}
-        return into_its_first_result(partial(self.calls[case.op], x, axis=case.axis, **kind), reuse)
+        kind = {"dtype": scan_dtype(x)} if case.dtype == "int32" and case.operation.widens else {}
+        return into_its_first_result(partial(ufunc, x, axis=case.axis, **kind), reuse)
 
 
 class Bottleneck:
     def __init__(self, threads: int) -> None:
         import bottleneck
 
-        self.nansum = bottleneck.nansum
+        self.library = bottleneck
 
     def prepare(self, case: Case, x: Array, *, reuse: bool) -> Call:
-        if case.op != "sum" or case.layout != "tiny" or "float16" in case.dtype:
-            raise CannotDoError("entered for its low overhead: nansum of a tiny array")
-        return partial(self.nansum, x, axis=case.axis)
+        name = case.operation.bottleneck
+        if name is None or case.layout != "tiny" or "float16" in case.dtype:
+            raise CannotDoError("entered for its low overhead: nansum and its kin on a tiny array")
+        return partial(getattr(self.library, name), x, axis=case.axis)
 
 
 def into_its_first_result(job: Callable[[], Any], reuse: bool) -> Call:
@@ -100,7 +101,7 @@ def into_its_first_result(job: Callable[[], Any], reuse: bool) -> Call:
     if not (reuse and isinstance(job, partial)):
         return job
     result = job()
-    return partial(job, out=result) if result.ndim else job
+    return partial(job, out=result) if getattr(result, "ndim", 0) else job
 
 
 class PyTorch:
@@ -120,41 +121,20 @@ class PyTorch:
         return self.torch.from_numpy(x)
 
     def job(self, case: Case, tensor: Any) -> Callable[[], Any]:
-        torch = self.torch
-        if case.is_scan:
-            if case.axis is None:
-                tensor = tensor.flatten()
-            dim = case.axis or 0
-            if case.flipped:
-                return lambda: tensor.flip(dim).cumsum(dim).flip(dim).sub_(tensor)
-            return partial(getattr(torch, case.op), tensor, dim)
-        if case.op == "prod":
-            return self.product(tensor, case.axes)
-        return partial(torch.sum, tensor, dim=case.axes)
-
-    def product(self, tensor: Any, axes: tuple[int, ...]) -> Callable[[], Any]:
-        """Take one axis, or all; of several, flatten neighbours (a view) and fold the others one by one."""
-        if len(axes) == tensor.ndim:
-            return partial(self.torch.prod, tensor)
-        if len(axes) == 1:
-            return partial(self.torch.prod, tensor, axes[0])
-
-        def one_by_one() -> Any:
-            result, left = tensor, list(axes)
-            while left:
-                last = first = left.pop()
-                while left and left[-1] == first - 1:
-                    first = left.pop()
-                result = result.flatten(first, last).prod(first)
-            return result
-
-        return one_by_one
+        operation = case.operation
+        if operation.torch is None:
+            raise CannotDoError("has no such function")
+        if not operation.one_axis:
+            return operation.torch(self.torch, tensor, case.axes)
+        tensor = tensor.flatten() if case.axis is None else tensor
+        (dim,) = case.axes
+        if case.flipped:
+            return lambda: tensor.flip(dim).cumsum(dim).flip(dim).sub_(tensor)
+        return operation.torch(self.torch, tensor, dim)
 
 
 class OnnxRuntime:
-    """One model of one node per case. Results have the input's dtype: int32 stays int32."""
-
-    OPERATORS = {"sum": "ReduceSum", "prod": "ReduceProd", "cumsum": "CumSum", "cumprod": "CumProd"}  # noqa: RUF012
+    """One model per case, of one node if one does it. Results have the input's dtype: int32 stays int32."""
 
     def __init__(self, threads: int) -> None:
         import onnx
@@ -164,47 +144,72 @@ class OnnxRuntime:
         self.onnx, self.runtime, self.threads = onnx, onnxruntime, threads
 
     def prepare(self, case: Case, x: Array, *, reuse: bool) -> Call:
-        if not x.flags.c_contiguous:
-            raise CannotDoError("takes contiguous tensors only")
-        x = x.reshape(-1) if case.is_scan and case.axis is None else x
+        x = as_one_tensor(case, x)
+        nodes = nodes_of(case.operation)
+        results = [f"y{index}" for index in range(len(nodes))]
         kind = self.onnx.helper.np_dtype_to_tensor_dtype(x.dtype)
-        session = self.session(case, x.shape, kind)
+        session = self.session(case, self.graph(case, nodes, x.shape, kind, results))
         binding = session.io_binding()
         raw = x.view(np.uint16) if case.dtype == "bfloat16" else x
         binding.bind_ortvalue_input("x", self.runtime.OrtValue.ortvalue_from_numpy_with_onnx_type(raw, kind))
-        binding.bind_output("y")
+        for result in results:
+            binding.bind_output(result)
 
         def into_the_same_result() -> None:
             session.run_with_iobinding(binding)
 
         def into_a_fresh_result() -> None:
             binding.clear_binding_outputs()
-            binding.bind_output("y")
+            for result in results:
+                binding.bind_output(result)
             session.run_with_iobinding(binding)
 
         return into_the_same_result if reuse else into_a_fresh_result
 
-    def session(self, case: Case, shape: tuple[int, ...], kind: int) -> Any:
-        make = self.onnx.helper
-        if case.is_scan:
-            axes = make.make_tensor("axes", self.onnx.TensorProto.INT64, [], [case.axis or 0])
-            options = {"exclusive": int(case.flipped), "reverse": int(case.flipped)}
+    def graph(self, case: Case, nodes: list[Node], shape: tuple[int, ...], kind: int, results: list[str]) -> Any:
+        make, types = self.onnx.helper, self.onnx.TensorProto
+        x, made, given = "x", [], []
+        if case.operation.truth and case.dtype != "bool":
+            x, kind_out = "truth", types.BOOL
+            made.append(make.make_node("Cast", ["x"], [x], to=types.BOOL))
         else:
-            axes = make.make_tensor("axes", self.onnx.TensorProto.INT64, [len(case.axes)], case.axes)
-            options = {"keepdims": 0}
-        node = make.make_node(self.OPERATORS[case.op], ["x", "axes"], ["y"], **options)
-        x, y = make.make_tensor_value_info("x", kind, shape), make.make_tensor_value_info("y", kind, None)
-        opset = make.make_opsetid("", 26 if case.op == "cumprod" else 18)
-        graph = make.make_graph([node], case.op, [x], [y], [axes])
-        model = make.make_model(graph, opset_imports=[opset], ir_version=10)
+            kind_out = types.INT64 if case.operation.place else kind
+        if case.operation.place:
+            inputs, options = [x], {"axis": case.axes[0], "keepdims": 0}
+        else:
+            given.append(make.make_tensor("axes", types.INT64, [] if case.is_scan else [len(case.axes)], case.axes))
+            flags = {"exclusive": int(case.flipped), "reverse": int(case.flipped)}
+            inputs, options = [x, "axes"], flags if case.is_scan else {"keepdims": 0}
+        made += [make.make_node(node.operator, inputs, [y], **options) for node, y in zip(nodes, results, strict=True)]
+        taken = [make.make_tensor_value_info("x", kind, shape)]
+        returned = [make.make_tensor_value_info(y, kind_out, None) for y in results]
+        return make.make_graph(made, case.op, taken, returned, given)
+
+    def session(self, case: Case, graph: Any) -> Any:
+        opset = self.onnx.helper.make_opsetid("", max(node.opset for node in nodes_of(case.operation)))
+        model = self.onnx.helper.make_model(graph, opset_imports=[opset], ir_version=10)
         settings = self.runtime.SessionOptions()
         settings.intra_op_num_threads = self.threads
         settings.inter_op_num_threads = 1
         return self.runtime.InferenceSession(model.SerializeToString(), settings, ["CPUExecutionProvider"])
 
 
+def nodes_of(operation: Operation) -> list[Node]:
+    nodes = [part.onnx for part in operation.single_parts if part.onnx]
+    if not nodes:
+        raise CannotDoError("ONNX has no such operator")
+    return nodes
+
+
+def as_one_tensor(case: Case, x: Array) -> Array:
+    """Give the runtimes what they take: contiguous, and in one row where all elements are."""
+    if not x.flags.c_contiguous:
+        raise CannotDoError("takes contiguous tensors only")
+    return x.reshape(-1) if case.operation.one_axis and case.axis is None else x
+
+
 class OpenVINO:
-    """One model of one node per case. Results have the input's dtype; a request always reuses its output."""
+    """One model per case. Results have the input's dtype; a request always reuses its output."""
 
     TYPES = {  # noqa: RUF012
         "float16": "f16",
@@ -215,6 +220,7 @@ class OpenVINO:
         "int64": "i64",
         "int8": "i8",
         "uint8": "u8",
+        "bool": "boolean",
     }
 
     def __init__(self, threads: int) -> None:
@@ -230,27 +236,27 @@ class OpenVINO:
         }
 
     def prepare(self, case: Case, x: Array, *, reuse: bool) -> Call:
-        if not x.flags.c_contiguous:
-            raise CannotDoError("takes contiguous tensors only")
-        if case.dtype not in self.TYPES:
-            raise CannotDoError(f"no such operator on {case.dtype}")
-        x = x.reshape(-1) if case.is_scan and case.axis is None else x
+        x = as_one_tensor(case, x)
+        if case.dtype == "bool" and not case.operation.truth:
+            raise CannotDoError("no such operator on bool")
         kind = getattr(self.openvino.Type, self.TYPES[case.dtype])
         tensor = self.openvino.Tensor(x.view(np.uint16), x.shape, kind) if case.dtype == "bfloat16" else None
         parameter = self.opset.parameter(list(x.shape), kind)
-        model = self.openvino.Model([self.node(case, parameter)], [parameter])
+        model = self.openvino.Model(self.nodes(case, parameter), [parameter])
         request = self.core.compile_model(model, "CPU", self.settings).create_infer_request()
         request.set_input_tensor(tensor or self.openvino.Tensor(x, shared_memory=True))
         return partial(request.infer, share_outputs=True)
 
-    def node(self, case: Case, x: Any) -> Any:
-        if case.op == "cumsum":
-            axis = self.opset.constant(case.axis or 0, np.int64)
-            return self.opset.cum_sum(x, axis, exclusive=case.flipped, reverse=case.flipped)
-        if case.op == "cumprod":
-            raise CannotDoError("has no CumProd")
-        reduce = self.opset.reduce_sum if case.op == "sum" else self.opset.reduce_prod
-        return reduce(x, self.opset.constant(list(case.axes), np.int64), False)
+    def nodes(self, case: Case, x: Any) -> list[Any]:
+        if case.flipped:
+            axis = self.opset.constant(case.axes[0], np.int64)
+            return [self.opset.cum_sum(x, axis, exclusive=True, reverse=True)]
+        if case.operation.truth and case.dtype != "bool":
+            x = self.opset.convert(x, "boolean")
+        spelt = [part.openvino for part in case.operation.single_parts if part.openvino]
+        if not spelt:
+            raise CannotDoError("has no such operator")
+        return [node(self.opset, x, case.axes) for node in spelt]
 
 
 OURS = "foldwise"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from .cases import DTYPES
+from .operations import DTYPES, OPERATIONS
 from .outcome import Outcome, geomean
 
 KINDS = (  # label, colour, layouts; views are told by their hollow dot
@@ -43,19 +43,15 @@ def draw(outcomes: list[Outcome], title: str, path: Path) -> None:
     left.set_xscale("log")
     left.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}x"))
     left.xaxis.set_minor_locator(NullLocator())
-    left.set_xticks([t for t in (0.25, 0.5, 1, 2, 5, 10, 20, 50, 100, 200) if seen(t, core)])
-    left.set_title(
-        "times faster than the best peer (log; the row's geometric mean on the right)", fontsize=10
-    )
+    left.set_xticks([t for t in (0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 50, 100, 200) if seen(t, core)])
+    left.set_title("times faster than the best peer (log; the row's geometric mean on the right)", fontsize=10)
     left.axvline(1, color="black", linewidth=1)
     ratios = [outcome.ratio or 1.0 for outcome in core]
     left.set_xlim(min(0.9, *ratios) / 1.1, max(1.1, *ratios) * 1.1)
     left.axvspan(left.get_xlim()[0], 1, color="#cc3311", alpha=0.06, linewidth=0)
     for index, row in enumerate(rows):
         mean = geomean(o for o in core if row_of(o) == row)
-        left.annotate(
-            f"{mean:.2g}x", (1.01, index), xycoords=("axes fraction", "data"), va="center", fontsize=9
-        )
+        left.annotate(f"{mean:.2g}x", (1.01, index), xycoords=("axes fraction", "data"), va="center", fontsize=9)
     right.set_xlim(0, 1.22)
     right.set_title("part of the read (reductions) or copy (scans) bandwidth", fontsize=10)
     right.axvline(1, color="black", linewidth=1)
@@ -70,9 +66,7 @@ def draw(outcomes: list[Outcome], title: str, path: Path) -> None:
         for index in range(1, len(rows)):
             heavy = rows[index][0] != rows[index - 1][0]
             axes.axhline(index - 0.5, color="#888888" if heavy else "#eeeeee", linewidth=0.8)
-    marks = [
-        Line2D([], [], marker="o", linestyle="", color=colour, label=label) for label, colour, _ in KINDS
-    ]
+    marks = [Line2D([], [], marker="o", linestyle="", color=colour, label=label) for label, colour, _ in KINDS]
     marks.append(Line2D([], [], marker="o", linestyle="", mfc="none", color="#555555", label="strided view"))
     figure.legend(handles=marks, ncols=len(marks), loc="outside lower center", frameon=False, fontsize=9)
     figure.suptitle(title, fontsize=11)
@@ -81,7 +75,9 @@ def draw(outcomes: list[Outcome], title: str, path: Path) -> None:
 
 
 def all_rows() -> list[tuple[str, str]]:
-    return [(job, dtype) for job in ("sum", "prod", "cumsum", "cumsum excl+rev") for dtype in DTYPES]
+    jobs = [operation.name for operation in OPERATIONS]
+    jobs.insert(jobs.index("cumsum") + 1, "cumsum excl+rev")
+    return [(job, dtype) for job in jobs for dtype in (*DTYPES, "bool")]
 
 
 def row_of(outcome: Outcome) -> tuple[str, str]:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from statistics import median
 
-from .cases import DTYPES
 from .goals import Goal
+from .operations import DTYPES
 from .outcome import Outcome, geomean
 
 GOOD = 0.97
@@ -38,9 +38,8 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1e9:.0f} ns"
 
 
-def summary(outcomes: list[Outcome], goals: Iterable[Goal], disturbed: float | None) -> str:
-    parts = [slower(outcomes), means(outcomes), noise(outcomes, disturbed), reached(goals)]
-    return "\n\n".join(part for part in parts if part)
+def summary(outcomes: list[Outcome], disturbed: float | None) -> str:
+    return "\n\n".join([slower(outcomes), means(outcomes), noise(outcomes, disturbed)])
 
 
 def slower(outcomes: list[Outcome]) -> str:
@@ -52,14 +51,12 @@ def slower(outcomes: list[Outcome]) -> str:
 def means(outcomes: list[Outcome]) -> str:
     """Tabulate geometric means of the ratios, jobs by dtypes."""
     jobs = list(dict.fromkeys(o.case.job for o in sorted(outcomes, key=lambda o: not o.case.core)))
-    dtypes = [d for d in DTYPES if any(o.case.dtype == d for o in outcomes)]
+    dtypes = [d for d in (*DTYPES, "bool") if any(o.case.dtype == d for o in outcomes)]
     lines = ["Geometric mean of the ratios to the best peer", f"  {'':<18}{'all':>9}" + columns(dtypes)]
     for job in jobs:
         mine = [o for o in outcomes if o.case.job == job]
         figures = [geomean(mine), *(geomean(o for o in mine if o.case.dtype == d) for d in dtypes)]
-        lines.append(
-            f"  {job:<18}" + columns("" if figure is None else f"{figure:.2f}x" for figure in figures)
-        )
+        lines.append(f"  {job:<18}" + columns("" if figure is None else f"{figure:.2f}x" for figure in figures))
     return "\n".join(lines)
 
 
@@ -71,15 +68,11 @@ def noise(outcomes: list[Outcome], disturbed: float | None) -> str:
     spreads = [samples.spread for o in outcomes for samples in o.samples.values() if samples.spread]
     lines = ["Noise"]
     if spreads:
-        lines.append(
-            f"  the middle half of a contender's times usually spans {median(spreads):.0%} of the median"
-        )
+        lines.append(f"  the middle half of a contender's times usually spans {median(spreads):.0%} of the median")
     if disturbed is not None:
         lines.append(f"  other programs and virtual machines took {disturbed:.0%} of the processors' time")
     return "\n".join(lines)
 
 
 def reached(goals: Iterable[Goal]) -> str:
-    return "\n".join(
-        ["To reach", *(f"  {goal.verdict}  {goal.text}\n        {goal.figures}" for goal in goals)]
-    )
+    return "\n".join(["To reach", *(f"  {goal.verdict}  {goal.text}\n        {goal.figures}" for goal in goals)])

@@ -75,7 +75,7 @@ class Fold:
     roundings: Roundings  # how many one element meets at most
     domains: Domains
     result: Callable[[str], str] = accumulated  # the dtype of its results
-    options: tuple[str, ...] = ("dtype", "overflow", "initial")  # what not every fold has
+    options: tuple[str, ...] = ("dtype", "overflow", "initial")  # those that not every fold has
     before: Step = trees.same  # what NumPy does to each element first
     after: Callable[[Array, Any], Array] = trees.as_it_is  # and to what it has made of so many
     whole: Callable[[int, int], int] | None = None  # the same of exact integers, into integers
@@ -85,6 +85,16 @@ class Fold:
     def of(self, module: Any) -> Callable[..., Any]:
         """This fold's function in a module: foldwise, or numpy."""
         return getattr(module, self.name)  # type: ignore[no-any-return]
+
+    @property
+    def stays_whole(self) -> bool:
+        """Whether integers come out as integers."""
+        return self.result("int8") not in FLOATS
+
+    @property
+    def joins(self) -> bool:
+        """Whether folding results of folds is folding: nothing is done before, nothing after."""
+        return self.stays_whole and self.before is trees.same
 
     def result_of(self, x: Array) -> np.dtype[Any]:
         return dtype_of(self.result(BY_DTYPE[x.dtype.newbyteorder("=")]))
@@ -96,21 +106,22 @@ class Fold:
             return value
         if np.isfinite(value):
             return int(value)
-        if result == bool:
+        if result.kind == "b":
             return int(value > 0)
         return int(np.iinfo(result).max if value > 0 else np.iinfo(result).min)
 
     def of_nothing(self, result: np.dtype[Any]) -> Any:
         """The fold of no elements, into that dtype."""
         with np.errstate(all="ignore"):
-            return np.asarray(self.after(np.asarray(self.identity(result)).astype(result), np.float64(0)))[()]
+            ended = self.after(np.asarray(self.identity(result)).astype(result), np.float64(0))
+            return trees.rounded(np.asarray(ended), result)[()]
 
     def numpy(self, x: Any, axis: Any = None, dtype: Any = None, where: Any = True, initial: Any = None) -> Any:
         """By NumPy's functions and in NumPy's order."""
         x = np.asarray(x)
         result = np.dtype(dtype or self.result_of(x))
         with np.errstate(all="ignore"):
-            values = np.asarray(self.before(x.astype(result)))
+            values = np.asarray(self.before(x.astype(self.result_of(x)))).astype(result)
             if self.scan:
                 return self.ufunc.accumulate(values.reshape(-1) if axis is None else values, axis or 0, dtype)
             first = self.identity(result) if initial is None else initial
@@ -189,8 +200,26 @@ REDUCED = trees.reduction_roundings
 FOLDS = (
     Fold("sum", False, trees.SUM, exact.sums, np.add, REDUCED, domains.ADDENDS),
     Fold("prod", False, trees.PROD, exact.products, np.multiply, each_product_rounds, domains.FACTORS),
-    Fold("cumsum", True, trees.SUM, exact.sums, np.add, trees.scan_roundings, domains.ADDENDS),
-    Fold("cumprod", True, trees.PROD, exact.products, np.multiply, each_product_rounds, domains.FACTORS),
+    Fold(
+        "cumsum",
+        True,
+        trees.SUM,
+        exact.sums,
+        np.add,
+        trees.scan_roundings,
+        domains.ADDENDS,
+        options=("dtype", "overflow"),
+    ),
+    Fold(
+        "cumprod",
+        True,
+        trees.PROD,
+        exact.products,
+        np.multiply,
+        each_product_rounds,
+        domains.FACTORS,
+        options=("dtype", "overflow"),
+    ),
     choice("max", False, trees.MAX, exact.largest, np.maximum),
     choice("min", False, trees.MIN, exact.smallest, np.minimum),
     choice("cummax", True, trees.MAX, exact.largest, np.maximum),
@@ -226,7 +255,7 @@ FOLDS = (
 BY_NAME = {fold.name: fold for fold in FOLDS}
 REDUCTIONS = tuple(fold for fold in FOLDS if not fold.scan)
 SCANS = tuple(fold for fold in FOLDS if fold.scan)
-PAIRS = tuple((fold, scan) for fold in REDUCTIONS for scan in SCANS if scan.tree is fold.tree)
+PAIRS = tuple((fold, scan) for fold in REDUCTIONS for scan in SCANS if scan.tree is fold.tree and not fold.tree.slack)
 
 
 # ---- shapes: around packs (8), lanes (32, 64), segments (1024) and blocks (1024, 2048)
@@ -385,8 +414,8 @@ def domains_of(fold: Fold, dtype: str) -> tuple[Domain, ...]:
 def cases(fold: Fold, dtype: str) -> Iterator[Case]:
     """Everything the table holds for one fold and one dtype."""
     layouts = list(LAYOUTS)
-    for turn, domain in enumerate(domains_of(fold, dtype)):
-        for turn, shape in enumerate(SHAPES if fold.scan else SHAPES + LONG, turn):
+    for first, domain in enumerate(domains_of(fold, dtype)):
+        for turn, shape in enumerate(SHAPES if fold.scan else SHAPES + LONG, first):
             for layout in layouts[turn % fold.share :: fold.share]:
                 for axis in axes_of(fold, len(shape)):
                     yield Case(fold, dtype, domain, shape, layout, axis)
@@ -423,81 +452,6 @@ def options_of(fold: Fold, dtype: str) -> Iterator[tuple[tuple[str, Any], ...]]:
             initial = 1 if fold.result(dtype) == "bool" else 3
             yield (("initial", initial),)
             yield (("where", True), ("initial", initial))
-
-
-# ---- references
-
-
-def expected(case: Case) -> Array | None:
-    """The one right answer, bit for bit (see `alike` where the tree has none); None where the call must be refused."""
-    fold, out = case.fold, case.out
-    options = {name: value for name, value in case.arguments.items() if name not in ("axis", "dtype")}
-    keepdims, overflow = options.pop("keepdims", False), options.pop("overflow", "wrap")
-    ends = fold.floating if out == np.float64 else None if trees.is_float(out) else fold.whole
-    if ends and case.dtype not in FLOATS:
-        result = ended_exactly(case, ends, options.get("where", True))
-        if result is None:
-            return None
-    elif not trees.is_float(out):
-        result = integers(case, overflow != "wrap", **options)
-        if overflow == "raise" and not exact.fits(result, out):
-            return None
-        result = exact.clamped(result, out) if overflow == "saturate" else result.astype(out)
-    elif fold.scan:
-        result = trees.scanned(fold.tree, case.x, case.axis, out, **options)
-    else:
-        result = trees.reduced(fold.tree, case.x, case.axis, out, **options)
-    return np.expand_dims(result, case.axis) if keepdims else result
-
-
-def integers(case: Case, judged: bool, initial: int | None = None, where: Any = True, **options: bool) -> Array:
-    """Python's integers where the exact value is judged, NumPy's 64 bits where it wraps."""
-    fold, result = case.fold, dtype_of(case.fold.result(case.dtype))
-    identity = fold.identity(result)
-    wide = np.dtype(object) if judged else result
-    with np.errstate(over="ignore"):
-        x = np.asarray(fold.before(case.x.astype(wide)))
-    if fold.scan:
-        return trees.arranged(
-            lambda line: fold.ufunc.accumulate(line, 0, wide), identity, case.x, case.axis, **options
-        )
-    x = np.where(where, x, identity).astype(wide)
-    first = identity if initial is None else initial
-    return np.asarray(fold.ufunc.reduce(x, case.axis, wide, initial=first))
-
-
-def ended_exactly(case: Case, ends: Callable[[int, int], Any], where: Any) -> Array | None:
-    """The exact end of an exact fold of integers, taken modulo 2**n; None where there is none."""
-    x = np.asarray(case.fold.before(case.x.astype(object)), object)
-    total = np.add.reduce(np.where(where, x, 0), case.axis, object, initial=0)
-    count = np.sum(np.broadcast_to(where, x.shape), case.axis, dtype=object)
-    try:
-        ended = np.asarray(np.frompyfunc(ends, 2, 1)(total, count), object)
-    except ZeroDivisionError:
-        return None
-    return ended.astype(case.out) if trees.is_float(case.out) else exact.wrapped(ended, case.out)
-
-
-def alike(fold: Fold, found: Any, wanted: Any, count: int, source: np.dtype[Any]) -> bool:
-    """Whether a fold of so many elements is right: its bits, or where the tree does not know them, its value.
-
-    In units of the accumulator, each a part u of 1: what the tree's slack says, and where `wanted` is the logarithm of a
-    sum of n exponentials, 4 |wanted| for the logarithm, for adding it to the largest element, and for that element (at
-    most |wanted| + log n, the other part of which is in the slack). Then one rounding into the dtype of the result.
-    """
-    if fold.tree.slack is None:
-        return exact.same_bits(found, wanted)
-    found, wanted = np.asarray(found), np.asarray(wanted)
-    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
-    accumulator = trees.reduced_in(source, found.dtype)
-    unit = float(trees.limits_of(accumulator).eps) / 2
-    limits = trees.limits_of(found.dtype)
-    y, v = found.astype(np.longdouble), wanted.astype(np.longdouble)
-    slack = fold.tree.slack(count, fold.roundings(count, accumulator))
-    with np.errstate(invalid="ignore"):
-        allowed = unit * (4 * abs(v) + slack) + float(limits.eps) * abs(v) + float(limits.smallest_subnormal)
-        near = (abs(y - v) <= allowed) | (y == v) | (np.isnan(y) & np.isnan(v))
-    return bool((near & (np.isfinite(y) == np.isfinite(v))).all())
 
 
 def digest(result: Any) -> int:

@@ -19,10 +19,10 @@ Scalar = tuple[int, int]
 
 def exactly(values: Array) -> Exact:
     if values.dtype.kind in "biuO":
-        return values.astype(object) + 0, np.zeros(values.shape, np.int64)
+        return np.asarray(values.astype(object) + 0, object), np.zeros(values.shape, np.int64)
     fraction, exponent = np.frexp(values.astype(np.float64))
-    integers = (fraction * 2.0**53).astype(np.int64).astype(object)
-    return integers, exponent.astype(np.int64) - 53
+    integers = np.asarray(fraction * 2.0**53).astype(np.int64).astype(object)
+    return np.asarray(integers, object), np.asarray(exponent.astype(np.int64) - 53)
 
 
 def sums(values: Array, method: str) -> Exact:
@@ -101,7 +101,7 @@ def same_bits(a: Any, b: Any) -> bool:
 
 def wrapped(values: Array, dtype: np.dtype[Any]) -> Array:
     """Python integers modulo 2**n, in the dtype's range."""
-    if dtype == bool:
+    if dtype.kind == "b":
         return values.astype(bool)
     lowest = int(np.iinfo(dtype).min)
     return np.asarray((values - lowest) % 2 ** (8 * dtype.itemsize) + lowest).astype(dtype)

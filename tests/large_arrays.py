@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import cases
 import numpy as np
-import trees
-from cases import Domain, Fold
+import references
+from cases import Fold
+from domains import Domain
 from trees import Array
 
 import foldwise as fw
@@ -28,15 +29,17 @@ SHAPES: tuple[tuple[tuple[int, ...], tuple[tuple[int, ...], ...]], ...] = (
 DTYPES = ("float16", "bfloat16", "float32", "float64", "int32")
 
 
-@functools.lru_cache(maxsize=1)
+@functools.lru_cache(maxsize=8)
 def data(dtype: str, domain: Domain, shape: tuple[int, ...]) -> Array:
     rng = np.random.default_rng(zlib.crc32(f"{dtype} {shape}".encode()))
     return domain(rng, cases.dtype_of(dtype), math.prod(shape)).reshape(shape)
 
 
 def calls(dtype: str) -> Iterator[tuple[Fold, Array, tuple[int, ...]]]:
-    for shape, axes_list in SHAPES:
-        for fold in cases.FOLDS:
+    for turn, (shape, axes_list) in enumerate(SHAPES):
+        for first, fold in enumerate(cases.FOLDS):
+            if (first + turn) % min(fold.share, 3):
+                continue
             domain = cases.domains_of(fold, dtype)[0]
             for axes in axes_list:
                 if not fold.scan or len(axes) == 1:
@@ -54,16 +57,15 @@ def digests(dtypes: tuple[str, ...] = DTYPES) -> dict[str, int]:
 
 
 def expected_digests(dtypes: tuple[str, ...]) -> dict[str, int]:
+    """By the trees; of folds whose bits they do not know, those of this process."""
     found = {}
     for dtype in dtypes:
-        for fold, x, axes in calls(dtype):
-            if fold.scan:
-                result = trees.scanned(fold.tree, x, axes[0], x.dtype)
+        for (name, result), (fold, x, axes) in zip(results(dtype), calls(dtype), strict=True):
+            if fold.tree.slack:
+                wanted: Array | None = result
             else:
-                result = trees.reduced(fold.tree, x, axes, x.dtype)
-            found[f"{fold.name} {dtype}{list(x.shape)} axis {axes[0] if fold.scan else axes}"] = cases.digest(
-                result
-            )
+                wanted = references.reference(fold, x, axes[0] if fold.scan else axes, fold.result_of(x))
+            found[name] = cases.digest(wanted)
     return found
 
 

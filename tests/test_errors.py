@@ -17,10 +17,24 @@ SQUARE = np.arange(6.0, dtype=np.float32).reshape(2, 3)
 WHOLE = np.arange(6, dtype=np.int32).reshape(2, 3)
 UNSIGNED = WHOLE.astype(np.uint32)
 MASK = np.ones((5, 2, 3), bool)
-NAMES = [fold.name for fold in cases.FOLDS]
+PLACES = ["argmax", "argmin"]
+FOLDS = [fold.name for fold in cases.FOLDS]
+NAMES = [*FOLDS, *PLACES]
 REDUCTIONS = [fold.name for fold in cases.REDUCTIONS]
 SCANS = [fold.name for fold in cases.SCANS]
 STANDARD = ["cumulative_sum", "cumulative_prod"]
+TYPED = [fold.name for fold in cases.FOLDS if "dtype" in fold.options]
+JUDGED = [fold.name for fold in cases.FOLDS if "overflow" in fold.options]
+STARTED = [fold.name for fold in cases.FOLDS if "initial" in fold.options]
+ADDED = [name for name in STARTED if name in JUDGED]
+FLOATING = [fold.name for fold in cases.FOLDS if fold.result("float32") == "float32"]
+
+
+def result_like(name: str, x: Any, axis: int | None = 0) -> Any:
+    """What a function makes of x, to be asked for again."""
+    return np.asarray(getattr(fw, name)(x, axis=axis))
+
+
 
 
 @dataclass(frozen=True)
@@ -54,11 +68,11 @@ bad(NAMES, fw.DtypeError, "durations", "timedelta64|accepted", np.ones(2, "m8[s]
 bad(NAMES, fw.DtypeError, "records", "accepted", np.zeros(2, [("a", "i4")]))
 bad(NAMES, fw.DtypeError, "raw bytes", "V2|accepted", np.zeros(2, "V2"))
 bad(NAMES, fw.DtypeError, "long double", "accepted", np.ones(2, np.longdouble))
-bad(NAMES, fw.DtypeError, "float to int", "dtype|int64|float32|astype", SQUARE, dtype=np.int64)
-bad(NAMES, fw.DtypeError, "dtype bool", "dtype|bool|accepted", WHOLE, dtype=bool)
-bad(NAMES, fw.DtypeError, "dtype complex", "dtype|complex|accepted", WHOLE, dtype=complex)
-bad(NAMES, fw.DtypeError, "dtype unknown", "dtype|float33|accepted", WHOLE, dtype="float33")
-bad(NAMES, fw.DtypeError, "dtype no dtype", "dtype|3|accepted", WHOLE, dtype=3)
+bad(TYPED, fw.DtypeError, "float to int", "dtype|int64|float32|astype", SQUARE, dtype=np.int64)
+bad(TYPED, fw.DtypeError, "dtype bool", "dtype|bool|accepted", WHOLE, dtype=bool)
+bad(TYPED, fw.DtypeError, "dtype complex", "dtype|complex|accepted", WHOLE, dtype=complex)
+bad(TYPED, fw.DtypeError, "dtype unknown", "dtype|float33|accepted", WHOLE, dtype="float33")
+bad(TYPED, fw.DtypeError, "dtype no dtype", "dtype|3|accepted", WHOLE, dtype=3)
 
 # axes
 bad(NAMES, fw.AxisError, "axis too large", "axis 3|rank 2|-2..1", SQUARE, axis=3)
@@ -75,39 +89,59 @@ bad(REDUCTIONS, fw.AxisError, "axes repeated", "axis|(0, 0)|twice|once", SQUARE,
 bad(REDUCTIONS, fw.AxisError, "axes the same", "axis|(1, -1)|twice|once", SQUARE, axis=(1, -1))
 bad(REDUCTIONS, fw.ArgumentError, "axes with a float", "axis[1]|float|accepted", SQUARE, axis=(0, 1.0))
 bad(REDUCTIONS, fw.ArgumentError, "axes with a bool", "axis[0]|bool|accepted", SQUARE, axis=(False, 1))
-bad(SCANS, fw.ArgumentError, "several axes", "axis|tuple|accepted", SQUARE, axis=(0,))
+bad([*SCANS, *PLACES], fw.ArgumentError, "several axes", "axis|tuple|accepted", SQUARE, axis=(0,))
 
 # out
 bad(NAMES, fw.ShapeError, "out's shape", "out|(7,)", SQUARE, axis=0, out=np.zeros(7, np.float32))
-bad(REDUCTIONS, fw.DtypeError, "out's dtype", "out|float64|float32|dtype=", SQUARE, axis=0, out=np.zeros(3))
-bad(SCANS, fw.DtypeError, "out's dtype", "out|float64|float32|dtype=", SQUARE, axis=0, out=np.zeros((2, 3)))
+for name in FOLDS:
+    likewise = np.zeros(result_like(name, SQUARE).shape)
+    bad([name], fw.DtypeError, "out's dtype", "out|float64", SQUARE, axis=0, out=likewise)
+bad(PLACES, fw.DtypeError, "out's dtype", "out|float64|int64", SQUARE, axis=0, out=np.zeros(3))
 bad(NAMES, fw.ArgumentError, "out is a list", "out|list|array", SQUARE, axis=0, out=[0, 0, 0])
 bad(NAMES, fw.ArgumentError, "out is a scalar", "out|float32|array", SQUARE, out=np.float32(1))
 
 # options
-bad(NAMES, fw.OptionError, "overflow unknown", 'overflow|clip|"saturate"', WHOLE, overflow="clip")
-bad(NAMES, fw.OptionError, "overflow None", 'overflow|None|"wrap"', WHOLE, overflow=None)
-bad(NAMES, fw.OptionError, "overflow list", 'overflow|"wrap"', WHOLE, overflow=["wrap"])
-bad(NAMES, fw.OptionError, "float", "overflow|saturate|float32|integers", SQUARE, overflow="saturate")
-bad(NAMES, fw.OptionError, "raising", "overflow|raise|integers", WHOLE, dtype="float64", overflow="raise")
-bad(REDUCTIONS, fw.ArgumentError, "keepdims 1", "keepdims|1|int|True", SQUARE, keepdims=1)
-bad(REDUCTIONS, fw.ArgumentError, "keepdims None", "keepdims|None|True", SQUARE, keepdims=None)
+bad(JUDGED, fw.OptionError, "overflow unknown", 'overflow|clip|"saturate"', WHOLE, overflow="clip")
+bad(JUDGED, fw.OptionError, "overflow None", 'overflow|None|"wrap"', WHOLE, overflow=None)
+bad(JUDGED, fw.OptionError, "overflow list", 'overflow|"wrap"', WHOLE, overflow=["wrap"])
+bad(JUDGED, fw.OptionError, "float", "overflow|saturate|float32|integers", SQUARE, overflow="saturate")
+bad(JUDGED, fw.OptionError, "raising", "overflow|raise|integers", WHOLE, dtype="float64", overflow="raise")
+bad([*REDUCTIONS, *PLACES], fw.ArgumentError, "keepdims 1", "keepdims|1|int|True", SQUARE, keepdims=1)
+bad([*REDUCTIONS, *PLACES], fw.ArgumentError, "keepdims None", "keepdims|None|True", SQUARE, keepdims=None)
 bad(SCANS, fw.ArgumentError, "exclusive 1", "exclusive|1|int|True", SQUARE, exclusive=1)
 bad(SCANS, fw.ArgumentError, "reverse 1", "reverse|1|int|True", SQUARE, reverse=1)
 bad(SCANS, fw.ArgumentError, "initial 1", "include_initial|1|int|True", SQUARE, include_initial=1)
 bad(SCANS, fw.OptionError, "both", "exclusive|include_initial", SQUARE, exclusive=True, include_initial=True)
-bad(REDUCTIONS, fw.ArgumentError, "initial text", "initial|str|number", SQUARE, initial="x")
-bad(REDUCTIONS, fw.ArgumentError, "initial digits", "initial|str|number", SQUARE, initial="5")
-bad(REDUCTIONS, fw.ArgumentError, "initial complex", "initial|complex|number", SQUARE, initial=1j)
-bad(REDUCTIONS, fw.ArgumentError, "initial list", "initial|list|number", SQUARE, initial=[5])
-bad(REDUCTIONS, fw.ArgumentError, "initial array", "initial|ndarray|number", SQUARE, initial=np.ones(3))
-bad(REDUCTIONS, fw.ArgumentError, "initial fraction", "initial|1.5|float|int", WHOLE, initial=1.5)
-bad(REDUCTIONS, fw.OptionError, "initial too large", f"initial|{2**63}|int64|accepted", WHOLE, initial=2**63)
-bad(REDUCTIONS, fw.OptionError, "initial enormous", "initial|float32", SQUARE, initial=2**2000)
-bad(REDUCTIONS, fw.OptionError, "initial negative", "initial|-1|uint64|accepted", UNSIGNED, initial=-1)
+bad(STARTED, fw.ArgumentError, "initial text", "initial|str|number", SQUARE, initial="x")
+bad(STARTED, fw.ArgumentError, "initial digits", "initial|str|number", SQUARE, initial="5")
+bad(STARTED, fw.ArgumentError, "initial complex", "initial|complex|number", SQUARE, initial=1j)
+bad(STARTED, fw.ArgumentError, "initial list", "initial|list|number", SQUARE, initial=[5])
+bad(STARTED, fw.ArgumentError, "initial array", "initial|ndarray|number", SQUARE, initial=np.ones(3))
+bad(STARTED, fw.ArgumentError, "initial fraction", "initial|1.5|float|int", WHOLE, initial=1.5)
+bad(ADDED, fw.OptionError, "initial too large", f"initial|{2**63}|int64|accepted", WHOLE, initial=2**63)
+bad(STARTED, fw.OptionError, "initial enormous", "initial|float32", SQUARE, initial=2**2000)
+bad(ADDED, fw.OptionError, "initial negative", "initial|-1|uint64|accepted", UNSIGNED, initial=-1)
 bad(REDUCTIONS, fw.DtypeError, "where numbers", "where|int|bool", SQUARE, where=np.ones((2, 3), int))
 bad(REDUCTIONS, fw.ShapeError, "where's shape", "where|(4,)|(2, 3)", SQUARE, where=np.ones(4, bool))
 bad(REDUCTIONS, fw.ShapeError, "where larger", "where|(5, 2, 3)|(2, 3)", SQUARE, where=MASK)
+
+EXTREMES = [name for name in STARTED if name not in JUDGED]
+bad(EXTREMES, fw.OptionError, "initial too wide", f"initial|{2**31}|int32|accepted", WHOLE, initial=2**31)
+bad(EXTREMES, fw.OptionError, "initial below", "initial|-1|uint32|accepted", UNSIGNED, initial=-1)
+bad(EXTREMES, fw.OptionError, "initial not bool", "initial|2|bool|accepted", WHOLE > 0, initial=2)
+bad(PLACES, fw.ArgumentError, "last 1", "select_last_index|1|int|True", SQUARE, select_last_index=1)
+for what in ("empty", (0,)), ("no rows", (0, 3)), ("no columns", (3, 0)):
+    bad(PLACES, fw.ShapeError, what[0], f"no elements|shape {what[1]}", np.zeros(what[1]))
+bad(PLACES, fw.ShapeError, "empty axis", "no elements|(0, 3)|axis 0", np.zeros((0, 3)), axis=0)
+bad(["mean"], fw.ArgumentError, "no mean", "no elements|int64|float", np.zeros(0, int), dtype=int)
+bad(["mean"], fw.ArgumentError, "no means", "no elements|int8", np.zeros((0, 2), int), axis=0, dtype="int8")
+bad(["mean"], fw.ArgumentError, "masked mean", "no elements|int64", WHOLE, dtype=int, where=False)
+LOGS = ["logsum", "logsumexp"]
+bad(LOGS, fw.OverflowedError, "log of nothing", "finite|int64|float", np.zeros(0, int), dtype=int)
+bad(["logsum"], fw.OverflowedError, "log of 0", "finite|int8|float", WHOLE, axis=(), dtype="int8")
+bad(["logsum"], fw.OverflowedError, "log of -1", "finite|int8|float", -WHOLE, dtype="int8")
+bad(["logsumexp"], fw.OverflowedError, "beyond", "int8|-128..127|float", WHOLE + 200, dtype="int8")
+bad(["logsumexp"], fw.OverflowedError, "below 0", "uint8|0..255|float", WHOLE - 300, dtype="uint8")
 
 # what is no array
 bad(NAMES, fw.ArgumentError, "masked", "mask|where=", np.ma.masked_array([1.0, 2], [False, True]))
@@ -143,6 +177,13 @@ def test_refused(name: str, case: Bad) -> None:
     assert "\n" not in message
 
 
+@pytest.mark.parametrize("name", [name for name in FOLDS if name not in TYPED])
+def test_no_message_speaks_of_an_option_that_there_is_not(name: str) -> None:
+    with pytest.raises(fw.DtypeError) as caught:
+        getattr(fw, name)(SQUARE, axis=0, out=np.zeros(result_like(name, SQUARE).shape))
+    assert "dtype=" not in str(caught.value)
+
+
 def test_the_style_of_messages() -> None:
     with pytest.raises(fw.AxisError) as caught:
         fw.sum(SQUARE, axis=3)
@@ -154,11 +195,11 @@ def test_the_style_of_messages() -> None:
 WRONG: list[tuple[list[str], type[Exception], dict[str, Any]]] = [
     (NAMES, fw.AxisError, {"axis": 2}),
     (NAMES, fw.ArgumentError, {"axis": 0.5}),
-    (NAMES, fw.OptionError, {"axis": 0, "overflow": "sometimes"}),
-    (NAMES, fw.DtypeError, {"axis": 0, "dtype": complex}),
+    (JUDGED, fw.OptionError, {"axis": 0, "overflow": "sometimes"}),
+    (TYPED, fw.DtypeError, {"axis": 0, "dtype": complex}),
     (REDUCTIONS, fw.ShapeError, {"axis": 0, "where": np.ones(5, bool)}),
-    (REDUCTIONS, fw.ArgumentError, {"axis": 0, "keepdims": "yes"}),
-    (REDUCTIONS, fw.ArgumentError, {"axis": 0, "initial": "0"}),
+    ([*REDUCTIONS, *PLACES], fw.ArgumentError, {"axis": 0, "keepdims": "yes"}),
+    (STARTED, fw.ArgumentError, {"axis": 0, "initial": "0"}),
     (SCANS, fw.ArgumentError, {"axis": 0, "reverse": "yes"}),
     (SCANS, fw.OptionError, {"axis": 0, "exclusive": True, "include_initial": True}),
 ]
@@ -171,13 +212,15 @@ UNTOUCHED = [
 
 @pytest.mark.parametrize(("name", "error", "options"), UNTOUCHED)
 def test_out_is_untouched(name: str, error: type[Exception], options: dict[str, Any]) -> None:
-    out = np.full((3,) if name in REDUCTIONS else (2, 3), 77, np.int64)
+    like = result_like(name, WHOLE)
+    out = np.full(like.shape, 77).astype(like.dtype)
+    before = out.copy()
     with pytest.raises(error):
         getattr(fw, name)(WHOLE, out=out, **options)
-    assert (out == 77).all()
+    assert (out == before).all()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", JUDGED)
 @pytest.mark.parametrize("dtype", cases.INTEGERS)
 def test_out_is_untouched_by_a_raised_overflow(name: str, dtype: str) -> None:
     largest = np.iinfo(dtype).max
@@ -195,7 +238,7 @@ def test_out_is_untouched_by_a_raised_overflow(name: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_read_only_out(name: str) -> None:
-    out = np.zeros((3,) if name in REDUCTIONS else (2, 3), np.float32)
+    out = np.zeros_like(result_like(name, SQUARE))
     out.flags.writeable = False
     with pytest.raises(fw.OptionError, match=rf"^{name}: out is read-only.*writable"):
         getattr(fw, name)(SQUARE, axis=0, out=out)
@@ -228,7 +271,7 @@ def test_a_scan_into_overlapping_memory(name: str, reverse: bool) -> None:
         assert (x == before).all(), label
 
 
-@pytest.mark.parametrize("name", REDUCTIONS)
+@pytest.mark.parametrize("name", [name for name in FLOATING if name in REDUCTIONS])
 def test_a_reduction_into_its_input(name: str) -> None:
     x = np.arange(12.0).reshape(3, 4)
     before = x.copy()
@@ -238,16 +281,26 @@ def test_a_reduction_into_its_input(name: str) -> None:
         assert (x == before).all()
 
 
+@pytest.mark.parametrize("name", ["all", "any", *PLACES])
+def test_into_its_input_as_another_dtype(name: str) -> None:
+    x = np.arange(12).reshape(4, 3) if name in PLACES else np.arange(12).reshape(4, 3) > 3
+    before = x.copy()
+    with pytest.raises(fw.OptionError, match=rf"^{name}: out shares memory.*another array"):
+        getattr(fw, name)(x, axis=0, out=x[1])
+    assert (x == before).all()
+
+
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_a_reduction_into_its_mask(name: str) -> None:
     memory = np.ones(64, np.uint8)
-    mask, out = memory[:6].view(bool).reshape(2, 3), memory[:24].view(np.int64)
+    kind = result_like(name, WHOLE).dtype
+    mask, out = memory[:6].view(bool).reshape(2, 3), memory[: 3 * kind.itemsize].view(kind)
     with pytest.raises(fw.OptionError, match=rf"^{name}: "):
         getattr(fw, name)(WHOLE, axis=0, where=mask, out=out)
     assert (memory == 1).all()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FLOATING)
 def test_neighbours_in_memory_are_no_overlap(name: str) -> None:
     memory = np.arange(1.0, 17.0)
     x, out = memory[::2], memory[1::2]

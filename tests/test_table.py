@@ -12,6 +12,7 @@ import exact
 import numpy as np
 import processes
 import pytest
+import references
 import trees
 from cases import Case, Fold
 from trees import Array
@@ -33,7 +34,7 @@ def compute(case: Case) -> Any:
 @functools.cache
 def expected_digests(fold: Fold, dtype: str) -> Array:
     """By the trees; where they do not know the bits, those of this process, whatever its instruction set."""
-    right = compute if fold.tree.slack else cases.expected
+    right = compute if fold.tree.slack else references.expected
     return np.array([cases.digest(right(case)) for case in cases.cases(fold, dtype)], np.int64)
 
 
@@ -56,7 +57,7 @@ def test_canonical_bits_on_every_isa(digests: Any, fold: Fold, dtype: str) -> No
 def differences(fold: Fold, dtype: str, different: set[int]) -> str:
     """The first cases that differ, with what this process makes of them."""
     chosen = [case for k, case in enumerate(cases.cases(fold, dtype)) if k in different][:10]
-    words = [f"{case}\n  wanted {cases.expected(case)!r}\n  here   {compute(case)!r}" for case in chosen]
+    words = [f"{case}\n  wanted {references.expected(case)!r}\n  here   {compute(case)!r}" for case in chosen]
     return "\n".join([f"{len(different)} cases differ, the first:", *words])
 
 
@@ -65,8 +66,8 @@ def test_exact_within_the_bound(fold: Fold, dtype: str) -> None:
     if fold.tree.slack:
         for case in cases.cases(fold, dtype):
             count = folded(case)
-            found, wanted = compute(case), cases.expected(case)
-            assert cases.alike(fold, found, wanted, count, case.x.dtype), f"{case}\n{found!r}\n{wanted!r}"
+            found, wanted = compute(case), references.expected(case)
+            assert references.alike(fold, found, wanted, count, case.x.dtype), f"{case}\n{found!r}\n{wanted!r}"
         return
     plain = [case for case in cases.cases(fold, dtype) if case.layout == "C" and not case.options]
     assert plain
@@ -87,7 +88,8 @@ def assert_near_exact(case: Case, result: Array) -> None:
     else:
         method, x = "reduce", trees.memory_order(case.x, case.axis)
     if not len(x):
-        assert np.array_equal(result, np.full(result.shape, fold.of_nothing(case.out)), equal_nan=trees.is_float(case.out))
+        nothing = np.full(result.shape, fold.of_nothing(case.out))
+        assert np.array_equal(result, nothing, equal_nan=trees.is_float(case.out)), f"{case}\n{result!r}"
     elif not trees.is_float(case.out):
         wanted = exact.wrapped(fold.exact(x, method)[0], case.out)
         assert np.array_equal(result, wanted), f"{case}\n{result!r}\n{wanted!r}"
@@ -100,7 +102,7 @@ def assert_near_exact(case: Case, result: Array) -> None:
     else:
         accumulator = (fold.tree.scanned_in if fold.scan else fold.tree.reduced_in)(x.dtype, case.out)
         bound = exact.Bound(fold.roundings(len(x), accumulator), accumulator, case.out)
-        value, magnitude = fold.exact(x, method), fold.exact(np.abs(x), method)
+        value, magnitude = fold.exact(x, method), fold.exact(exact.absolute(x), method)
         for index in np.ndindex(result.shape):
             here = [
                 (int(integers[index]), int(exponents[index])) for integers, exponents in (value, magnitude)

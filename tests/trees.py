@@ -57,7 +57,8 @@ def rounded(values: Array, dtype: np.dtype[Any]) -> Array:
         if values.dtype == np.float64 and dtype == BFLOAT16:
             values = rounded_to_odd(values)
         result = values.astype(dtype)
-    result[np.isnan(result)] = np.nan
+    if is_float(dtype):
+        result[np.isnan(result)] = np.nan
     return result
 
 
@@ -94,7 +95,7 @@ class Arithmetic:
     end: Callable[[Array, Any], Array] = as_it_is  # what becomes of the value of so many elements
     reduced_in: Widths = reduced_in
     scanned_in: Widths = scanned_in
-    slack: Callable[[int, int], float] | None = None  # None: these are the bits; else see cases.alike
+    slack: Callable[[int, int], float] | None = None  # None: these are the bits; else see references.alike
 
 
 def chained_sums(segments: Array) -> None:
@@ -161,7 +162,7 @@ def smaller(a: Array, b: Array) -> Array:
 
 
 def truth(values: Array) -> Array:
-    return (values != 0).astype(values.dtype)
+    return np.asarray(values != 0).astype(values.dtype)
 
 
 MAX = Arithmetic(-np.inf, -np.inf, same, larger, same, chained(larger))
@@ -204,8 +205,7 @@ def root(state: Array) -> Array:
 
 
 def squared_in(source: np.dtype[Any], out: np.dtype[Any]) -> np.dtype[Any]:
-    """Where squares and their sums stay in range; those of float64 have no range that holds them."""
-    return np.dtype(np.float32 if folded_as(source, out).newbyteorder("=") == np.float16 else np.float64)
+    return np.dtype(np.float32 if folded_as(source, out).itemsize == 2 else np.float64)
 
 
 def mean(values: Array, count: Any) -> Array:

@@ -165,15 +165,14 @@ def mask_for(name: str, where: Any, array: Array) -> Array:
         ) from None
 
 
-def check_out(name: str, out: Any, shape: tuple[int, ...], result: Dtype) -> None:
+def check_out(name: str, out: Any, shape: tuple[int, ...], result: Dtype, fold: Fold) -> None:
     if not isinstance(out, np.ndarray):
         raise ArgumentError(f"{name}: out is of type {type(out).__name__}; it must be a NumPy array")
     if out.shape != shape:
         raise ShapeError(f"{name}: out has shape {out.shape}; this result has shape {shape}")
     if _BY_NUMBER.get(number_of(out.dtype)) is not result:
-        raise DtypeError(
-            f"{name}: out has dtype {out.dtype}; this result is {result.name} (choose another with dtype=)"
-        )
+        choice = " (choose another with dtype=)" if fold.result in (dtypes.accumulated, dtypes.real) else ""
+        raise DtypeError(f"{name}: out has dtype {out.dtype}; this result is {result.name}{choice}")
     if not out.flags.writeable:
         raise OptionError(f"{name}: out is read-only; give a writable array")
 

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from . import _native, arguments, dtypes
+from . import _native, arguments, dtypes, whole
 from .arguments import NUMPY, Array, Overflow, as_array, dtype_of, flag, normalised_axes, one_axis
 from .dtypes import Dtype
 from .errors import ArgumentError, OptionError, OverflowedError, ShapeError
@@ -43,10 +43,11 @@ class Reduce:
 
     def run(self, x: Array, out: Array | None = None, where: Array | None = None) -> Array:
         """Fold `x`. `out`, where given, has the result's shape and dtype; `where` has the shape of `x`."""
-        if self.result.kind in "iu" and (self.fold.ending == "log" or self.fold.kernel == "logsumexp"):
-            return _given(out, _truncated(self, replace(self, result=FLOAT64).run(x, None, where)))
+        if _through_floats(self.fold, self.result):
+            real = replace(self, result=FLOAT64).run(x, None, where)
+            return _delivered(whole.truncated(self.fold.name, self.result, real), out)
         if self.fold.ending == "mean" and where is not None:
-            return _given(out, self._mean_of_chosen(x, where))
+            return _delivered(self._mean_of_chosen(x, where), out)
         kept = tuple(1 if a in self.axes else n for a, n in enumerate(x.shape))
         target, final = _working_array(self.fold.name, self.shape_for(x.shape), self.result, None, out, self.overflow)
         if x.size == 0:
@@ -68,7 +69,7 @@ class Reduce:
             way.finish(self._start(where is None)),
         )
         if not fits and self.fold.ending == "root":
-            ranked[...] = _roots_of_any_size(x, self.axes, self.result, where)
+            ranked[...] = whole.roots(x, self.axes, self.result, where)
         else:
             _refuse_overflow(fits, self.fold.name, self.result, self.overflow)
         return _delivered(target, final)
@@ -98,11 +99,22 @@ class Reduce:
         return -math.inf if self.fold.ending == "log" else start
 
     def _mean_of_chosen(self, x: Array, where: Array) -> Array:
-        wide = FLOAT64 if dtype_of(x).kind == "f" else SUM.result(dtype_of(x))
-        total = Reduce(SUM, self.axes, wide, self.keepdims).run(x, None, where)
-        count = Reduce(SUM, self.axes, INT64, self.keepdims).run(where)
-        with np.errstate(all="ignore"):
-            return np.asarray(total / count).astype(NUMPY[self.result.code])
+        source = dtype_of(x)
+        count = replace(self, fold=SUM, result=INT64).run(where)
+        if source.kind == "f":
+            # In the accumulator's own dtype: what the mask leaves out changes nothing, not even the bits.
+            wide = FLOAT64 if dtypes.column_for(source, self.result, True) == "float64" else dtypes.BY_NAME["float32"]
+            total = replace(self, fold=SUM, result=wide).run(x, None, where)
+            with np.errstate(all="ignore"):
+                mean = np.asarray(total.astype(np.float64) / count)
+                mean = mean.astype(NUMPY[wide.code]).astype(NUMPY[self.result.code])
+            mean[np.isnan(mean)] = np.nan  # the one NaN, whatever the division made of it
+            return mean
+        if self.result.kind != "f" and not count.all():
+            self._of_nothing()
+        halves = whole.halves(x)
+        sums = [replace(self, fold=SUM, result=INT64).run(half, None, where) for half in halves]
+        return whole.means(sums, count, self.result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +139,8 @@ class Scan:
 
     def run(self, x: Array, out: Array | None = None) -> Array:
         """Scan `x`. `out`, where given, has the result's shape and dtype, and may be `x` itself."""
+        if _through_floats(self.fold, self.result):
+            return _delivered(whole.truncated(self.name, self.result, replace(self, result=FLOAT64).run(x)), out)
         start = self.fold.start(self.result)
         in_place = out is not None and arguments.same_memory(x, out)
         read_again = self.exclusive or self.include_initial or (self.result.kind == "f" and start != 0)
@@ -241,28 +255,9 @@ def _refuse_overflow(fits: bool, name: str, result: Dtype, overflow: Overflow) -
         )
 
 
-def _truncated(asked: Reduce, found: Array) -> Array:
-    """Logarithms of integers as integers: computed in float64, cut, and refused where there is none (R-18)."""
-    low, high = dtypes.limits(asked.result)
-    cut = np.trunc(found)
-    if not ((cut >= low) & (cut < float(high) + 1)).all():
-        raise OverflowedError(
-            f"{asked.fold.name}: a result is not finite, or lies outside {asked.result.name} ({low}..{high}); "
-            f"ask for a float result"
-        )
-    return cut.astype(NUMPY[asked.result.code])
-
-
-def _roots_of_any_size(x: Array, axes: tuple[int, ...], result: Dtype, where: Array | None) -> Array:
-    """The rare root of a sum of squares beyond 128 bits, by Python's integers."""
-    chosen = x if where is None else np.where(where, x, 0)
-    squares = np.sum(chosen.astype(object) ** 2, axis=axes, keepdims=True)
-    roots: Array = np.vectorize(lambda square: math.isqrt(square) & _WORD, otypes=[np.uint64])(squares)
-    return roots.astype(NUMPY[result.code])
-
-
-def _given(out: Array | None, found: Array) -> Array:
-    return _delivered(found, out)
+def _through_floats(fold: Fold, result: Dtype) -> bool:
+    """Whether an integer result is a logarithm: computed in float64, then cut (R-18)."""
+    return result.kind in "iu" and (fold.ending == "log" or fold.kernel == "logsumexp")
 
 
 def _working_array(
@@ -316,7 +311,7 @@ def reduce_general(
     reduction = Reduce(fold, axes, result, keep, start, overflow)
     mask = None if where is None else arguments.mask_for(name, where, array)
     if out is not None:
-        arguments.check_out(name, out, reduction.shape_for(array.shape), result)
+        arguments.check_out(name, out, reduction.shape_for(array.shape), result, fold)
         if arguments.overlap(array, out) or (mask is not None and arguments.overlap(mask, out)):
             raise OptionError(f"{name}: out shares memory with the input; give another array, or leave out= away")
     folded = reduction.run(array, out, mask)
@@ -355,7 +350,7 @@ def scan_general(
             f"element to begin with the identity, the second keeps it"
         )
     if out is not None:
-        arguments.check_out(name, out, scan.shape_for(array.shape), scan.result)
+        arguments.check_out(name, out, scan.shape_for(array.shape), scan.result, fold)
         if arguments.overlap(array, out) and not arguments.same_memory(array, out):
             raise OptionError(
                 f"{name}: out shares memory with the input without being the same array; give another array, "
@@ -372,7 +367,7 @@ def place(fold: Fold, x: Any, axis: Any, out: Any, keepdims: Any, select_last_in
     at = None if axis is None else one_axis(name, "axis", axis, array.ndim)
     arg = Arg(fold, at, flag(name, "keepdims", keepdims), flag(name, "select_last_index", select_last_index))
     if out is not None:
-        arguments.check_out(name, out, arg.shape_for(array.shape), INT64)
+        arguments.check_out(name, out, arg.shape_for(array.shape), INT64, fold)
         if arguments.overlap(array, out):
             raise OptionError(f"{name}: out shares memory with the input; give another array, or leave out= away")
     found = arg.run(array, out)

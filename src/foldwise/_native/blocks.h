@@ -115,6 +115,19 @@ void copy_backwards(T* to, const T* last, int64_t count) {
   for (; i < count; ++i) std::memcpy(to + i, last - i, sizeof(T));
 }
 
+// to[i] = from[2 * i], for as many as whole vectors cover without reading past the last; returns how many.
+template <class T>
+int64_t copy_every_second(T* to, const char* from, int64_t count) {
+  using Word = typename WordOf<sizeof(T)>::type;
+  constexpr int N = native<Word>;
+  int64_t i = 0;
+  for (; i + N < count; i += N) {
+    const char* p = from + 2 * i * sizeof(Word);
+    store_vector(to + i, pick<N>(load_vector<Word, N>(p), load_vector<Word, N>(p + N * sizeof(Word)), [](int k) { return 2 * k; }));
+  }
+  return i;
+}
+
 template <class T, class S, bool swapped>
 void gather(T* to, const char* from, int64_t stride, int64_t count) {
   constexpr int64_t size = sizeof(S);
@@ -124,7 +137,11 @@ void gather(T* to, const char* from, int64_t stride, int64_t count) {
     if constexpr (std::is_same_v<T, S> && !swapped) return copy_backwards(to, reinterpret_cast<const S*>(from), count);
     for (int64_t i = 0; i < count; ++i) to[i] = converted<T>(read<S, swapped>(from - i * size));
   } else {
-    for (int64_t i = 0; i < count; ++i) to[i] = converted<T>(read<S, swapped>(from + i * stride));
+    int64_t i = 0;
+    if constexpr (std::is_same_v<T, S> && !swapped) {
+      if (stride == 2 * size) i = copy_every_second(to, from, count);
+    }
+    for (; i < count; ++i) to[i] = converted<T>(read<S, swapped>(from + i * stride));
   }
 }
 

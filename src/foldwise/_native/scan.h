@@ -5,65 +5,17 @@
 #pragma once
 #include <sched.h>
 
-#include "reduce.h"
+#include "short_lines.h"
 
 namespace foldwise::FOLDWISE_ISA {
 
-constexpr int64_t segment_size = 1024;
-constexpr int64_t stream_bytes = 8 << 20;  // outputs beyond this bypass the caches
-
 template <class F>
-struct Scan {
-  using S = typename F::Source;
-  using A = typename F::Value;
-  using C = typename F::Careful;
-  using Out = std::conditional_t<std::is_integral_v<A>, A, S>;  // what a kernel writes by itself
-  static constexpr int W = native<A>;
-  static constexpr int P = W > pack_size ? W : pack_size;  // as many packs at a time as a vector holds
+struct Scan : ScanWork<F> {
+  FOLDWISE_SCAN_WORK(F)
   using Carry = CarryOf<F, P>;
+  const bool backwards = plan.along.x < 0;
 
-  const ScanPlan& plan;
-  const Reader<S> reader;
-  const Scatter<A> scatter;
-  const int64_t count;     // elements scanned per line
-  const int64_t segments;  // per line
-  const bool direct_in, direct_out, reversed_out, streaming;
-  std::atomic<bool> fits{true};
-
-  template <class T>
-  static constexpr bool alike =
-      std::is_same_v<T, Out> || (std::is_integral_v<T> && std::is_integral_v<Out> && sizeof(T) == sizeof(Out));
-  static bool is_out(Dtype dtype) {
-    return with_type(dtype, [](auto sample) { return alike<decltype(sample)>; });
-  }
-
-  explicit Scan(const ScanPlan& p)
-      : plan(p),
-        reader(p.source, absent_source<S, A>(F::absent())),
-        scatter(scatter_for<A>(p.sink.dtype)),
-        count(p.shifted ? p.length - 1 : p.length),
-        segments((count + segment_size - 1) / segment_size),
-        direct_in(p.source.direct && !p.nest_rank && p.along.x == static_cast<int64_t>(sizeof(S))),
-        direct_out(is_out(p.sink.dtype) && p.along.out == static_cast<int64_t>(sizeof(Out))),
-        reversed_out(is_out(p.sink.dtype) && p.along.out == -static_cast<int64_t>(sizeof(Out))),
-        streaming(is_out(p.sink.dtype) && p.lines * p.length * static_cast<int64_t>(sizeof(Out)) > stream_bytes) {}
-
-  // A line, or a place in one.
-  struct Place {
-    const char* x;
-    char* out;
-  };
-  Place line(int rank, int64_t index) const {
-    const Cursor at(plan.kept, rank, plan.source.x, nullptr, index);
-    return {at.x, plan.sink.out + at.out};
-  }
-  void write_identity(const Place& at) const {
-    const A identity = initial_of<A>(plan.finish);
-    if (plan.shifted) scatter(at.out, plan.along.out, &identity, 1);
-  }
-  void note(bool fit) {
-    if (!fit) fits.store(false, std::memory_order_relaxed);
-  }
+  using ScanWork<F>::ScanWork;
 
   bool run() {
     const bool has_columns = plan.kept_rank && plan.kept[plan.kept_rank - 1].size >= pack_size && columns_are_closer();
@@ -73,8 +25,11 @@ struct Scan {
         return fits;
       }
     }
-    if (direct_in && direct_out && plan.kept_rank && count <= segment_size) scan_short_lines();
-    else scan_lines();
+    if (plan.kept_rank) {
+      ShortLines<F> short_lines(plan);
+      if (short_lines.apply()) return short_lines.run();
+    }
+    scan_lines();
     return fits;
   }
   bool columns_are_closer() const {
@@ -84,27 +39,13 @@ struct Scan {
 
   // ---- lines
 
-  // Packs of one segment, each placed on the carry and handed to write(index, pack). Returns what the segment holds.
-  template <class G, class Write>
-  static FW_INLINE AccOf<G, P> scan_packs(const S* in, int64_t n, Write&& write) {
-    AccOf<G, P> so_far = absence<G, P>();
-    const auto step = [&](const Pack<A, P>& x, int64_t i) FW_INLINED {
-      write(i, placed<G, P>(prefix_of_packs<G, P>(G::start(x)), so_far));
-    };
-    int64_t i = 0;
-#pragma GCC unroll 2
-    for (; i + P <= n; i += P) step(load<A, P>(in + i), i);
-    if (i < n) step(load_some<A, P>(in + i, static_cast<int>(n - i), F::absent()), i);
-    return so_far;
-  }
-
   // One segment in either arithmetic, and the carry moved past it.
   template <class T>
   FW_INLINE void scan_segment(const S* in, int64_t n, Carry& carry, T* to) {
     const auto scanned = [&]<class G>(G) FW_INLINED {
       Judge judge{plan.finish};
       A newest{};
-      const auto last = scan_packs<G>(in, n, [&](int64_t i, const AccOf<G, P>& local) FW_INLINED {
+      const auto last = Work::template scan_packs<G>(in, n, [&](int64_t i, const AccOf<G, P>& local) FW_INLINED {
         const Pack<A, P> y = carry.template emit<G>(local, judge);
         newest = y[P - 1];
         if (i + P <= n) return store(to + i, y);
@@ -131,11 +72,11 @@ struct Scan {
     const auto ignore = [](int64_t, const auto&) {};
     if constexpr (F::guarded) {
       clear_range_flags();
-      const auto last = F::lift(scan_packs<F>(in, n, ignore));
+      const auto last = F::lift(Work::template scan_packs<F>(in, n, ignore));
       settle(&last);
       if (!left_normal_range()) return last;
     }
-    return scan_packs<C>(in, n, ignore);
+    return Work::template scan_packs<C>(in, n, ignore);
   }
 
   // What each of eight whole segments, one after the other in memory, holds: side by side, one vector for all eight.
@@ -217,87 +158,6 @@ struct Scan {
     scatter(out, plan.along.out, results, n);
   }
 
-  // ---- lines of at most one segment: nothing to carry, so they run on into each other
-
-  template <class G>
-  bool scan_short_lines_in(const char* x, int64_t stride, int64_t lines, char* out, int64_t out_stride) const {
-    Judge judge{plan.finish};
-    for (int64_t line = 0; line < lines; ++line) {
-      Out* to = reinterpret_cast<Out*>(out + line * out_stride);
-      A newest{};
-      scan_packs<G>(reinterpret_cast<const S*>(x + line * stride), count, [&](int64_t i, const AccOf<G, P>& local) FW_INLINED {
-        const Pack<A, P> y = alone<G, P>(local, judge);
-        newest = y[P - 1];
-        if (i + P <= count) return store(to + i, y);
-        Out some[P];
-        store(some, y);
-        std::memcpy(to + i, some, (count - i) * sizeof(Out));
-      });
-      canonical_from_here(to, count, newest);
-    }
-    settle(out);
-    return judge.fits;
-  }
-
-  // Lines of two to four elements, one after the other in memory: turned into that many rows in cache.
-  template <class G>
-  bool scan_narrow_lines_in(const char* x, int64_t lines, char* out) const {
-    Judge judge{plan.finish};
-    S rows[most_interleaved_words * segment_size];
-    Out scanned[most_interleaved_words * segment_size];
-    deinterleave(rows, segment_size, x, count, lines);
-    const int64_t whole = (lines + W - 1) / W * W;
-    for (int64_t r = 0; r < count; ++r) std::fill(rows + r * segment_size + lines, rows + r * segment_size + whole, reader.absent);
-    for (int64_t i = 0; i < lines; i += W) {
-      AccOf<G, W> acc[most_interleaved_words];
-      for (int64_t r = 0; r < count; ++r) acc[r] = G::start(load<A, W>(rows + r * segment_size + i));
-      acc[1] = G::merge(acc[0], acc[1]);
-      if (count > 3) acc[3] = G::merge(acc[1], G::merge(acc[2], acc[3]));
-      if (count > 2) acc[2] = G::merge(acc[1], acc[2]);
-      for (int64_t r = 0; r < count; ++r) store(scanned + r * segment_size + i, canonical(alone<G, W>(acc[r], judge)));
-    }
-    interleave(out, scanned, segment_size, count, lines);
-    settle(out);
-    return judge.fits;
-  }
-
-  template <class G, int N>  // a result with nothing before it
-  static FW_INLINE Pack<A, N> alone(const AccOf<G, N>& local, Judge& judge) {
-    if constexpr (is_judged<G>) return G::judged(local, judge);
-    else return G::result(local);
-  }
-
-  void scan_short_lines() {
-    const Axis& kept = plan.kept[plan.kept_rank - 1];
-    const bool adjoining = kept.x == count * static_cast<int64_t>(sizeof(S)) && kept.out == count * static_cast<int64_t>(sizeof(Out));
-    const bool narrow = adjoining && count >= 2 && count <= most_interleaved_words;
-    const int64_t batch = narrow ? segment_size : std::max<int64_t>(1, segment_size / count);
-    share(plan.lines, count * static_cast<int64_t>(sizeof(S)), [&](int64_t first, int64_t last) {
-      Out results[most_interleaved_words * segment_size];
-      Cursor at(plan.kept, plan.kept_rank, plan.source.x, nullptr, first);
-      while (first < last) {
-        const int64_t lines = std::min({batch, at.left_in_line(), last - first});
-        char* out = plan.sink.out + at.out;
-        if (plan.shifted) {
-          for (int64_t i = 0; i < lines; ++i) write_identity({nullptr, out + i * kept.out});
-          out += plan.along.out;
-        }
-        const bool past_caches = streaming && adjoining;
-        if (past_caches) fetch_ahead(at.x, lines, kept.x);
-        char* to = past_caches ? reinterpret_cast<char*>(results) : out;
-        const bool fit = guarded<F>([&]<class G>(G) FW_INLINED {
-          if (narrow) return scan_narrow_lines_in<G>(at.x, lines, to);
-          return scan_short_lines_in<G>(at.x, kept.x, lines, to, kept.out);
-        });
-        note(fit);
-        if (past_caches) stream(out, to, lines * kept.out);
-        at.advance(lines);
-        first += lines;
-      }
-      finish_streaming();
-    });
-  }
-
   // Lines that lie side by side, one segment of each.
   Place beside(const Place& at, int64_t i) const {
     if (i == 0) return at;
@@ -309,8 +169,8 @@ struct Scan {
   bool interleaved(int64_t lines) const {
     if (lines < 2 || lines > most_interleaved_words || !plan.source.direct || plan.nest_rank) return false;
     const Axis& inner = plan.kept[plan.kept_rank - 1];
-    const int64_t in = sizeof(S), out = sizeof(Out);
-    return inner.x == in && plan.along.x == lines * in && inner.out == out && plan.along.out == lines * out &&
+    const int64_t in = sizeof(S), out = sizeof(Out), way = backwards ? -lines : lines;
+    return inner.x == in && plan.along.x == way * in && inner.out == out && plan.along.out == way * out &&
            is_out(plan.sink.dtype);
   }
 
@@ -322,24 +182,45 @@ struct Scan {
     }
     const int64_t n = segment_length(segment);
     S rows[most_interleaved_words * segment_size];
-    Out scanned[most_interleaved_words * segment_size];
-    const char* x = at.x + segment * segment_size * plan.along.x;
-    if (streaming) fetch_ahead(x, n, plan.along.x, distance);
-    deinterleave(rows, segment_size, x, lines, n);
-    for (int64_t i = 0; i < lines; ++i) scan_segment(rows + i * segment_size, n, carries[i], scanned + i * segment_size);
+    Out scanned[most_interleaved_words * segment_size], joined[most_interleaved_words * segment_size];
+    take_apart(at, lines, segment, distance, rows);
+    for (int64_t i = 0; i < lines; ++i) {
+      scan_segment(rows + row_of(i, lines), n, carries[i], scanned + row_of(i, lines));
+    }
     char* out = at.out + (segment * segment_size + plan.shifted) * plan.along.out;
-    if (!streaming) return interleave(out, scanned, segment_size, lines, n);
-    Out joined[most_interleaved_words * segment_size];
-    interleave(joined, scanned, segment_size, lines, n);
-    stream(out, reinterpret_cast<const char*>(joined), n * lines * sizeof(Out));
+    if (backwards) {
+      out += (n - 1) * plan.along.out;
+      interleave(joined, scanned, segment_size, lines, n);
+      Out* turned = streaming ? scanned : reinterpret_cast<Out*>(out);
+      copy_backwards(turned, joined + n * lines - 1, n * lines);
+      if (streaming) stream(out, reinterpret_cast<const char*>(turned), n * lines * sizeof(Out));
+    } else if (streaming) {
+      interleave(joined, scanned, segment_size, lines, n);
+      stream(out, reinterpret_cast<const char*>(joined), n * lines * sizeof(Out));
+    } else {
+      interleave(out, scanned, segment_size, lines, n);
+    }
   }
 
+  // A segment of interleaved lines as one row for each. Read backwards, the last line comes first.
+  static constexpr int64_t most_words = most_interleaved_words * segment_size;
+  void take_apart(const Place& at, int64_t lines, int64_t segment, int64_t distance, S* rows) const {
+    const int64_t n = segment_length(segment);
+    const char* x = at.x + segment * segment_size * plan.along.x;
+    if (streaming) fetch_ahead(x, n, plan.along.x, distance);
+    if (!backwards) return deinterleave(rows, segment_size, x, lines, n);
+    S turned[most_words];
+    copy_backwards(turned, reinterpret_cast<const S*>(x) + lines - 1, n * lines);
+    deinterleave(rows, segment_size, turned, lines, n);
+  }
+  int64_t row_of(int64_t line, int64_t lines) const { return (backwards ? lines - 1 - line : line) * segment_size; }
+
   void totals_together(const Place& at, int64_t lines, int64_t segment, AccOf<C, P>* totals) const {
-    S rows[most_interleaved_words * segment_size];
+    S rows[most_words];
     const bool apart = interleaved(lines);
-    if (apart) deinterleave(rows, segment_size, at.x + segment * segment_size * plan.along.x, lines, segment_length(segment));
+    if (apart) take_apart(at, lines, segment, prefetch_distance, rows);
     for (int64_t i = 0; i < lines; ++i) {
-      const S* in = apart ? rows + i * segment_size : segment_in(beside(at, i), segment, rows);
+      const S* in = apart ? rows + row_of(i, lines) : segment_in(beside(at, i), segment, rows);
       totals[i] = segment_total(in, segment_length(segment));
     }
   }
@@ -365,7 +246,7 @@ struct Scan {
         const Place at = line(rank, group);
         for (int64_t i = 0; i < together; ++i) {
           new (carries.data + i) Carry;
-          write_identity(beside(at, i));
+          write_identities(beside(at, i).out, 0, 1);
         }
         for (int64_t segment = 0; segment < segments; ++segment) scan_together(at, together, segment, carries.data);
       }
@@ -381,7 +262,7 @@ struct Scan {
     Tiles<Carry> passed(lines);
     for (int64_t i = 0; i < lines; ++i) {
       new (passed.data + i) Carry;
-      write_identity(beside(at, i));
+      write_identities(beside(at, i).out, 0, 1);
     }
     std::atomic<int64_t> turn{0};
     parallel(stretches, [&](int64_t task) {
@@ -438,8 +319,8 @@ struct Scan {
     S gathered[pack_size][strip_columns];
     alignas(64) Out results[pack_size][strip_columns];
     A wide[pack_size][strip_columns];
-      for (auto& row : gathered) std::fill(row + columns, row + vectors * W, reader.absent);
-    for (int64_t c = 0; c < columns; ++c) write_identity({nullptr, at.out + c * kept.out});
+    for (auto& row : gathered) std::fill(row + columns, row + vectors * W, reader.absent);
+    write_identities(at.out, kept.out, columns);
     Judge judge{plan.finish};
     for (int64_t begin = 0; begin < count; begin += segment_size) {
       const int64_t end = std::min(count, begin + segment_size);
@@ -454,37 +335,41 @@ struct Scan {
           in[r] = reinterpret_cast<const S*>(x);
           if (!rows_in || r >= rows) in[r] = gathered[r];
           if (!rows_in && r < rows) reader(gathered[r], x, nullptr, kept, columns);
-          if (r >= rows) std::fill_n(gathered[r], vectors * W, reader.absent);
           direct[r] = streaming || r >= rows ? results[r] : reinterpret_cast<Out*>(out + r * plan.along.out);
         }
-        const auto scan_rows = [&](auto ahead) FW_INLINED {
+        const auto scan_rows = [&](auto ahead, auto few) FW_INLINED {
           for (int64_t v = 0; v < vectors; ++v) {
             AccOf<F, W> acc[pack_size];
 #pragma GCC unroll 8
             for (int r = 0; r < pack_size; ++r) {
+              if (few && r >= rows) break;
               const S* here = in[r] + v * W;
+              // Next are the rows below; of few rows it is the strip beside.
               if (ahead) __builtin_prefetch(reinterpret_cast<const char*>(here) + pack_size * plan.along.x, 0, 3);
+              if (few) __builtin_prefetch(here + strip_columns, 0, 3);
               acc[r] = F::start(load<A, W>(here));
             }
-            prefix_of_rows<F, W>(acc);
+            prefix_of_rows<F, W>(acc, few ? rows : pack_size);
 #pragma GCC unroll 8
             for (int r = 0; r < pack_size; ++r) {
+              if (few && r >= rows) break;
               acc[r] = F::merge(so_far[v], acc[r]);
               const Pack<A, W> y = canonical(carries[v].template emit<F>(acc[r], judge));
               if (rows_out) store(direct[r] + v * W, y);
               else store(&wide[r][v * W], y);
             }
-            so_far[v] = acc[pack_size - 1];
+            so_far[v] = acc[few ? rows - 1 : pack_size - 1];
           }
         };
-        if (streaming) scan_rows(std::true_type{});
-        else scan_rows(std::false_type{});
+        if (rows < pack_size) scan_rows(std::false_type{}, std::true_type{});
+        else if (streaming) scan_rows(std::true_type{}, std::false_type{});
+        else scan_rows(std::false_type{}, std::false_type{});
         for (int64_t r = 0; r < rows; ++r) {
           if (!rows_out) scatter(out + r * plan.along.out, kept.out, wide[r], columns);
           else if (streaming) stream(out + r * plan.along.out, reinterpret_cast<const char*>(results[r]), columns * sizeof(Out));
         }
       }
-      for (int64_t v = 0; v < vectors; ++v) carries[v].advance(so_far[v]);
+      for (int64_t v = 0; end < count && v < vectors; ++v) carries[v].advance(so_far[v]);
     }
     note(judge.fits);
   }

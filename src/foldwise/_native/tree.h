@@ -371,12 +371,12 @@ FW_INLINE AccOf<G, 8> lasts_of_packs(AccOf<G, 8>* packs) {
 
 // The same for eight rows of N columns.
 template <class G, int N>
-FW_INLINE void prefix_of_rows(AccOf<G, N>* rows) {
+FW_INLINE void prefix_of_rows(AccOf<G, N>* rows, int64_t present = pack_size) {
 #pragma GCC unroll 3
   for (int half = 1; half < pack_size; half *= 2) {
 #pragma GCC unroll 8
     for (int i = 0; i < pack_size; ++i) {
-      if (i & half) rows[i] = G::merge(rows[i / (2 * half) * 2 * half + half - 1], rows[i]);
+      if (i & half && i < present) rows[i] = G::merge(rows[i / (2 * half) * 2 * half + half - 1], rows[i]);
     }
   }
 }

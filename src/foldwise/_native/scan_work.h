@@ -1,0 +1,96 @@
+// What every way of scanning shares: the plan, places in it, and packs of one segment.
+#pragma once
+#include "reduce.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+constexpr int64_t segment_size = 1024;
+constexpr int64_t stream_bytes = 16 << 20;  // outputs beyond this bypass the caches
+
+template <class F>
+struct ScanWork {
+  using S = typename F::Source;
+  using A = typename F::Value;
+  using C = typename F::Careful;
+  using Out = std::conditional_t<std::is_integral_v<A>, A, S>;  // what a kernel writes by itself
+  static constexpr int W = native<A>;
+  static constexpr int P = W > pack_size ? W : pack_size;  // as many packs at a time as a vector holds
+
+  const ScanPlan& plan;
+  const Reader<S> reader;
+  const Scatter<A> scatter;
+  const int64_t count;     // elements scanned per line
+  const int64_t segments;  // per line
+  const bool direct_in, direct_out, reversed_out, streaming;
+  std::atomic<bool> fits{true};
+
+  template <class T>
+  static constexpr bool alike =
+      std::is_same_v<T, Out> || (std::is_integral_v<T> && std::is_integral_v<Out> && sizeof(T) == sizeof(Out));
+  static bool is_out(Dtype dtype) {
+    return with_type(dtype, [](auto sample) { return alike<decltype(sample)>; });
+  }
+
+  explicit ScanWork(const ScanPlan& p)
+      : plan(p),
+        reader(p.source, absent_source<S, A>(F::absent())),
+        scatter(scatter_for<A>(p.sink.dtype)),
+        count(p.shifted ? p.length - 1 : p.length),
+        segments((count + segment_size - 1) / segment_size),
+        direct_in(p.source.direct && !p.nest_rank && p.along.x == static_cast<int64_t>(sizeof(S))),
+        direct_out(is_out(p.sink.dtype) && p.along.out == static_cast<int64_t>(sizeof(Out))),
+        reversed_out(is_out(p.sink.dtype) && p.along.out == -static_cast<int64_t>(sizeof(Out))),
+        streaming(is_out(p.sink.dtype) && p.lines * p.length * static_cast<int64_t>(sizeof(Out)) > stream_bytes) {}
+
+  // A line, or a place in one.
+  struct Place {
+    const char* x;
+    char* out;
+  };
+  Place line(int rank, int64_t index) const {
+    const Cursor at(plan.kept, rank, plan.source.x, nullptr, index);
+    return {at.x, plan.sink.out + at.out};
+  }
+  // `lines` places, `stride` apart, where a shifted scan begins.
+  void write_identities(char* out, int64_t stride, int64_t lines) const {
+    if (!plan.shifted) return;
+    A identities[segment_size];
+    std::fill_n(identities, std::min(lines, segment_size), initial_of<A>(plan.finish));
+    for (int64_t done = 0; done < lines; done += segment_size) {
+      scatter(out + done * stride, stride, identities, std::min(segment_size, lines - done));
+    }
+  }
+  void note(bool fit) {
+    if (!fit) fits.store(false, std::memory_order_relaxed);
+  }
+
+  // Packs of one segment, each placed on the carry and handed to write(index, pack). Returns what the segment holds.
+  template <class G, class Write>
+  static FW_INLINE AccOf<G, P> scan_packs(const S* in, int64_t n, Write&& write) {
+    AccOf<G, P> so_far = absence<G, P>();
+    const auto step = [&](const Pack<A, P>& x, int64_t i) FW_INLINED {
+      write(i, placed<G, P>(prefix_of_packs<G, P>(G::start(x)), so_far));
+    };
+    int64_t i = 0;
+#pragma GCC unroll 2
+    for (; i + P <= n; i += P) step(load<A, P>(in + i), i);
+    if (i < n) step(load_some<A, P>(in + i, static_cast<int>(n - i), F::absent()), i);
+    return so_far;
+  }
+
+  template <class G, int N>  // a result with nothing before it
+  static FW_INLINE Pack<A, N> alone(const AccOf<G, N>& local, Judge& judge) {
+    if constexpr (is_judged<G>) return G::judged(local, judge);
+    else return G::result(local);
+  }
+};
+
+// The names of ScanWork, for the structs made from it.
+#define FOLDWISE_SCAN_WORK(F)                                                                                       \
+  using Work = ScanWork<F>;                                                                                         \
+  using Work::plan, Work::reader, Work::scatter, Work::count, Work::segments, Work::direct_in, Work::direct_out;     \
+  using Work::reversed_out, Work::streaming, Work::fits, Work::note, Work::line, Work::is_out, Work::write_identities; \
+  using Work::W, Work::P;                                                                                           \
+  using typename Work::S, typename Work::A, typename Work::C, typename Work::Out, typename Work::Place;
+
+}  // namespace foldwise::FOLDWISE_ISA

@@ -1,0 +1,117 @@
+// Lines of at most one segment: nothing to carry, so they run on into each other.
+#pragma once
+#include "scan_work.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+template <class F>
+struct ShortLines : ScanWork<F> {
+  FOLDWISE_SCAN_WORK(F)
+  static constexpr int64_t room = most_interleaved_words * segment_size;
+
+  const Axis& kept = plan.kept[plan.kept_rank - 1];
+  const int64_t length = plan.along.size;  // of a line as it is read; it is written plan.length long
+  const int64_t in_line = length * static_cast<int64_t>(sizeof(S)), out_line = plan.length * static_cast<int64_t>(sizeof(Out));
+  // Lines without gaps, in and out: a batch of them is one stretch of memory, which also can be turned round.
+  const bool adjoining = kept.x == in_line && kept.out == out_line;
+  const bool backwards = plan.along.x < 0;
+  const bool narrow = adjoining && plan.length == length && length >= 2 && length <= most_interleaved_words;
+
+  using ScanWork<F>::ScanWork;
+
+  // Whether a plan is such that this is the way for it.
+  bool apply() const {
+    if (!plan.kept_rank || plan.nest_rank || !plan.source.direct || plan.length > segment_size || length < 2) return false;
+    return (direct_in && direct_out) || (adjoining && backwards && plan.along.x == -static_cast<int64_t>(sizeof(S)) && reversed_out);
+  }
+
+  template <class G>
+  bool scan_some(const char* x, int64_t stride, int64_t lines, char* out, int64_t out_stride) const {
+    Judge judge{plan.finish};
+    for (int64_t line = 0; line < lines; ++line) {
+      Out* to = reinterpret_cast<Out*>(out + line * out_stride) + plan.shifted;
+      A newest{};
+      Work::template scan_packs<G>(reinterpret_cast<const S*>(x + line * stride), count, [&](int64_t i, const AccOf<G, P>& local) FW_INLINED {
+        const Pack<A, P> y = Work::template alone<G, P>(local, judge);
+        newest = y[P - 1];
+        if (i + P <= count) return store(to + i, y);
+        Out some[P];
+        store(some, y);
+        std::memcpy(to + i, some, (count - i) * sizeof(Out));
+      });
+      canonical_from_here(to, count, newest);
+    }
+    write_identities(out, out_stride, lines);
+    settle(out);
+    return judge.fits;
+  }
+
+  // Lines of two to four elements: turned into that many rows in cache.
+  template <class G>
+  bool scan_narrow(const char* x, int64_t lines, char* out) const {
+    Judge judge{plan.finish};
+    S rows[room];
+    Out scanned[room];
+    deinterleave(rows, segment_size, x, length, lines);
+    const int64_t whole = (lines + W - 1) / W * W;
+    for (int64_t r = 0; r < count; ++r) std::fill(rows + r * segment_size + lines, rows + r * segment_size + whole, reader.absent);
+    for (int64_t i = 0; i < lines; i += W) {
+      AccOf<G, W> acc[most_interleaved_words];
+      for (int64_t r = 0; r < count; ++r) acc[r] = G::start(load<A, W>(rows + r * segment_size + i));
+      if (count > 1) acc[1] = G::merge(acc[0], acc[1]);
+      if (count > 3) acc[3] = G::merge(acc[1], G::merge(acc[2], acc[3]));
+      if (count > 2) acc[2] = G::merge(acc[1], acc[2]);
+      for (int64_t r = 0; r < count; ++r) {
+        store(scanned + (r + plan.shifted) * segment_size + i, canonical(Work::template alone<G, W>(acc[r], judge)));
+      }
+    }
+    write_identities(reinterpret_cast<char*>(scanned), sizeof(Out), lines);
+    interleave(out, scanned, segment_size, length, lines);
+    settle(out);
+    return judge.fits;
+  }
+
+  // A batch of adjoining lines, in the order of memory; backwards, its last element is the first of the first line.
+  void scan_batch(const char* x, int64_t lines, char* out) {
+    S turned[room];
+    Out results[room], turned_back[room];
+    if (streaming) fetch_ahead(x, lines, in_line);
+    const char* in = x;
+    if (backwards) {
+      copy_backwards(turned, reinterpret_cast<const S*>(x) + lines * length - 1, lines * length);
+      in = reinterpret_cast<const char*>(turned);
+    }
+    char* to = backwards || streaming ? reinterpret_cast<char*>(results) : out;
+    note(guarded<F>([&]<class G>(G) FW_INLINED {
+      if (narrow) return scan_narrow<G>(in, lines, to);
+      return scan_some<G>(in, in_line, lines, to, out_line);
+    }));
+    if (backwards) {
+      Out* back = streaming ? turned_back : reinterpret_cast<Out*>(out);
+      copy_backwards(back, results + lines * plan.length - 1, lines * plan.length);
+      to = reinterpret_cast<char*>(back);
+    }
+    if (streaming) stream(out, to, lines * out_line);
+  }
+
+  bool run() {
+    const int64_t batch = narrow ? segment_size : std::max<int64_t>(1, segment_size / std::max(length, plan.length));
+    // Backwards, a line starts at its end.
+    const int64_t to_low_x = backwards ? (length - 1) * plan.along.x : 0, to_low_out = backwards ? (plan.length - 1) * plan.along.out : 0;
+    share(plan.lines, in_line, [&](int64_t first, int64_t last) {
+      Cursor at(plan.kept, plan.kept_rank, plan.source.x, nullptr, first);
+      while (first < last) {
+        const int64_t lines = std::min({batch, at.left_in_line(), last - first});
+        char* out = plan.sink.out + at.out;
+        if (adjoining) scan_batch(at.x + to_low_x, lines, out + to_low_out);
+        else note(guarded<F>([&]<class G>(G) FW_INLINED { return scan_some<G>(at.x, kept.x, lines, out, kept.out); }));
+        at.advance(lines);
+        first += lines;
+      }
+      finish_streaming();
+    });
+    return fits;
+  }
+};
+
+}  // namespace foldwise::FOLDWISE_ISA

@@ -1,0 +1,53 @@
+"""Whole results that no kernel has: by Python's integers, or cut from floats."""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from . import dtypes
+from .arguments import NUMPY, Array
+from .dtypes import Dtype
+from .errors import OverflowedError
+
+_WORD: Final = (1 << 64) - 1
+
+
+def truncated(name: str, result: Dtype, found: Array) -> Array:
+    """Floats cut to integers, and refused where there is none."""
+    low, high = dtypes.limits(result)
+    cut: Array = np.asarray(np.trunc(found))
+    if not ((cut >= low) & (cut < float(high) + 1)).all():
+        raise OverflowedError(
+            f"{name}: a result is not finite, or lies outside {result.name} ({low}..{high}); ask for a float result"
+        )
+    return cut.astype(NUMPY[result.code])
+
+
+def halves(x: Array) -> tuple[Array, Array]:
+    """The upper and the lower 32 bits of integers: so halved, 64 bits hold their sums."""
+    return (x >> 32, x & 0xFFFFFFFF) if x.dtype.itemsize == 8 else (np.zeros_like(x), x)
+
+
+def means(sums: Sequence[Array], count: Array, result: Dtype) -> Array:
+    """The exact means, from the sums of the halves: cut toward zero, or rounded once."""
+    cut = result.kind != "f"
+
+    def mean(total: int, n: int) -> int | float:
+        if cut:
+            return (abs(total) // n * (1 if total >= 0 else -1)) & _WORD
+        return total / n if n else math.nan
+
+    high, low = (half.astype(object) for half in sums)
+    each = np.vectorize(mean, otypes=[np.uint64 if cut else np.float64])
+    found: Array = each((high << 32) + low, count.astype(object))
+    return found.astype(NUMPY[result.code])
+
+
+def roots(x: Array, axes: tuple[int, ...], result: Dtype, where: Array | None) -> Array:
+    """The rare root of a sum of squares beyond 128 bits, by Python's integers."""
+    chosen = x if where is None else np.where(where, x, 0)
+    squares = np.sum(chosen.astype(object) ** 2, axis=axes, keepdims=True)
+    found: Array = np.vectorize(lambda square: math.isqrt(square) & _WORD, otypes=[np.uint64])(squares)
+    return found.astype(NUMPY[result.code])
