@@ -173,9 +173,12 @@ FW_OUTLINE Pack<typename Fold::Value, N> ended(const typename Fold::template Acc
   const Pack<A, N> whole = Fold::result(a);
   if (finish.ending == Ending::log) return log(whole);
   A results[N];
-  for (int i = 0; i < N; ++i) {
-    const double value = whole[i];
-    results[i] = static_cast<A>(finish.ending == Ending::root ? std::sqrt(value) : value / static_cast<double>(finish.count));
+  store(results, whole);
+  const double count = static_cast<double>(finish.count);
+  if (finish.ending == Ending::root) {
+    for (A& each : results) each = std::sqrt(each);
+  } else {
+    for (A& each : results) each = static_cast<A>(static_cast<double>(each) / count);
   }
   return load<A, N>(results);
 }
