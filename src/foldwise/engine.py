@@ -230,17 +230,17 @@ def _way(fold: Fold, source: Dtype, result: Dtype, overflow: Overflow, count: in
         column = _COLUMN_CODES[dtypes.judged_column_for(source)]
         return _Way(_KERNEL_CODES[str(kernel)], column, _ENDING_CODES[ending], limits)
 
-    whole = result.kind in "iu"
-    if whole and overflow != "wrap":
+    integral = result.kind in "iu"
+    if integral and overflow != "wrap":
         return judged(fold.judged, "none", dtypes.limits(result))
     # Of integers a mean is exact, and so is a root that is to be one.
-    if fold.ending == "mean" and source.kind != "f" and (whole or result is FLOAT64):
-        ending = "mean" if whole else "ratio"
+    if fold.ending == "mean" and source.kind != "f" and (integral or result is FLOAT64):
+        ending = "mean" if integral else "ratio"
         if source.size < 8 and count <= _EXACT_IN_64_BITS:
             column = dtypes.column_for(source, INT64, signless=True)
             return _Way(_KERNEL_CODES["sum"], _COLUMN_CODES[column], _ENDING_CODES[ending], _WIDEST)
         return judged("judged_sum", ending, _WIDEST)
-    if fold.ending == "root" and whole:
+    if fold.ending == "root" and integral:
         return judged("judged_sumsquare", "none", _WIDEST)
     column = dtypes.column_for(source, result, fold.signless)
     return _Way(_KERNEL_CODES[fold.kernel], _COLUMN_CODES[column], _ENDING_CODES[fold.ending], _NO_LIMITS)
