@@ -20,6 +20,7 @@ from .arrays import (
     mean,
     min,
     prod,
+    reduce_many,
     sum,
     sumsquare,
 )
@@ -71,6 +72,7 @@ __all__ = [
     "operator",
     "operators",
     "prod",
+    "reduce_many",
     "set_num_threads",
     "show_config",
     "sum",

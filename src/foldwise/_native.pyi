@@ -9,6 +9,9 @@ VERSION: str
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
+_Job = tuple[int, int, int, int]
+"""A row and a column of the table, the dtype that is read and the one that is written."""
+
 _Finish = tuple[float, int, int, int, int]
 """The initial value as float and as 64-bit pattern, the limits that integers are judged by, and the ending."""
 
@@ -36,31 +39,33 @@ def scan(
     overflow: Any,
     /,
 ) -> Any: ...
+def place(
+    entrance: int,
+    x: Any,
+    axis: Any,
+    out: Any,
+    keepdims: Any,
+    select_last_index: Any,
+    /,
+) -> Any: ...
 def direct_reduce(function: _Function, entrance: int, arguments: dict[str, Any], /) -> _Function: ...
 def direct_scan(function: _Function, entrance: int, arguments: dict[str, Any], /) -> _Function: ...
+def direct_place(function: _Function, entrance: int, arguments: dict[str, Any], /) -> _Function: ...
 def run_reduce(
-    fold: int,
-    column: int,
-    source: int,
-    result: int,
     x: NDArray[Any],
     mask: NDArray[Any] | None,
     folded: int,
-    out: NDArray[Any],
-    finish: _Finish,
+    jobs: tuple[tuple[_Job, _Finish, NDArray[Any]], ...],
     /,
-) -> bool: ...
+) -> tuple[bool, ...]: ...
 def run_scan(
-    fold: int,
-    column: int,
-    source: int,
-    result: int,
+    job: _Job,
+    finish: _Finish,
     x: NDArray[Any],
     axis: int,
     out: NDArray[Any],
     reverse: bool,
     shifted: bool,
-    finish: _Finish,
     /,
 ) -> bool: ...
 def empty(shape: tuple[int, ...], code: int, like: NDArray[Any] | None, /) -> NDArray[Any]: ...
@@ -70,6 +75,7 @@ def configure(
     entrances: tuple[tuple[tuple[int, int, int, int, float, int], ...], ...],
     general_reduce: Callable[..., Any],
     general_scan: Callable[..., Any],
+    general_place: Callable[..., Any],
     wrap: str,
     /,
 ) -> None: ...

@@ -3,12 +3,13 @@
 The decorated functions say what a call means; the core binds the same arguments without running their bodies.
 """
 
+from collections.abc import Iterable
 from typing import Any, Final
 
+from . import entrances
 from .arguments import Overflow, as_array
-from .engine import direct_reduction, direct_scan, entrance, place, reduce, scan
+from .entrances import direct_place, direct_reduction, direct_scan, entrance, place, reduce, scan
 from .errors import AxisError
-from .folds import BY_NAME
 
 _SUM: Final = entrance("sum")
 _PROD: Final = entrance("prod")
@@ -22,8 +23,8 @@ _LOGSUM: Final = entrance("logsum")
 _LOGSUMEXP: Final = entrance("logsumexp")
 _ALL: Final = entrance("all")
 _ANY: Final = entrance("any")
-_ARGMAX: Final = BY_NAME["argmax"]
-_ARGMIN: Final = BY_NAME["argmin"]
+_ARGMAX: Final = entrance("argmax")
+_ARGMIN: Final = entrance("argmin")
 _CUMSUM: Final = entrance("cumsum")
 _CUMPROD: Final = entrance("cumprod")
 _CUMMAX: Final = entrance("cummax")
@@ -238,6 +239,7 @@ def any(
     return reduce(_ANY, x, axis, None, out, keepdims, None, where, "wrap")
 
 
+@direct_place
 def argmax(
     x: Any,
     /,
@@ -254,6 +256,7 @@ def argmax(
     return place(_ARGMAX, x, axis, out, keepdims, select_last_index)
 
 
+@direct_place
 def argmin(
     x: Any,
     /,
@@ -268,6 +271,22 @@ def argmin(
     Of equals the first, or the last with `select_last_index`; the first NaN (or the last) where there is one.
     """
     return place(_ARGMIN, x, axis, out, keepdims, select_last_index)
+
+
+def reduce_many(
+    x: Any,
+    /,
+    folds: Iterable[str],
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    keepdims: bool = False,
+    where: Any = None,
+) -> tuple[Any, ...]:
+    """Several reductions by name, as in `reduce_many(x, ["mean", "min", "max"])`, from one pass over memory.
+
+    Each result is what the function of that name gives, bit for bit, in the order of the names.
+    """
+    return entrances.reduce_many(x, folds, axis, keepdims, where)
 
 
 @direct_scan

@@ -39,7 +39,7 @@ _ROWS = [
 
 TABLE: Final = tuple(Dtype(*row, code) for code, row in enumerate(_ROWS))
 BY_NAME: Final = {dtype.name: dtype for dtype in TABLE}
-COLUMNS: Final = ("float16", "bfloat16", "float32", "float64", "int32", "int64", "uint64")
+COLUMNS: Final = ("float16", "bfloat16", "float32", "float64", "int32", "int64", "uint64", "uint8")
 """The kernel columns, in the order of the native table."""
 
 

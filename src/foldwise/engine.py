@@ -1,10 +1,10 @@
-"""Where every entrance meets: a checked Reduce or Scan, and the only calls into the native core."""
+"""Where every entrance meets: a checked Reduce, Scan or Arg, and the only calls into the native core."""
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from . import _native, arguments, dtypes, whole
 from .arguments import NUMPY, Array, Overflow, as_array, dtype_of, flag, normalised_axes, one_axis
 from .dtypes import Dtype
 from .errors import ArgumentError, OptionError, OverflowedError, ShapeError
-from .folds import FOLDS, SUM, Fold, Number
+from .folds import SUM, Fold, Number
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -21,10 +21,6 @@ __version__: Final = _native.VERSION
 _COLUMN_CODES: Final = {name: code for code, name in enumerate(dtypes.COLUMNS)}
 _KERNEL_CODES: Final = {name: code for code, name in enumerate(_native.fold_names())}
 _ENDING_CODES: Final = {name: code for code, name in enumerate(_native.ending_names())}
-ENTRANCES: Final = tuple(
-    (name, fold) for fold in FOLDS for name in (fold.name, fold.scan, fold.standard_scan) if name is not None
-)
-"""The public functions by number: what each is called in its errors, and the fold behind it."""
 
 
 # ---- what is asked for, checked
@@ -43,36 +39,34 @@ class Reduce:
 
     def run(self, x: Array, out: Array | None = None, where: Array | None = None) -> Array:
         """Fold `x`. `out`, where given, has the result's shape and dtype; `where` has the shape of `x`."""
+        return _run_asked(x, self.axes, where, [self._asked(x, out, where)])[0]
+
+    def _asked(self, x: Array, out: Array | None, where: Array | None) -> "_Asked":
         if _through_floats(self.fold, self.result):
-            real = replace(self, result=FLOAT64).run(x, None, where)
-            return _delivered(whole.truncated(self.fold.name, self.result, real), out)
+            real = replace(self, result=FLOAT64)._asked(x, None, where)
+            return _Asked(
+                real.job,
+                lambda fits: _delivered(whole.truncated(self.fold.name, self.result, real.finish(fits)), out),
+            )
         if self.fold.ending == "mean" and where is not None:
-            return _delivered(self._mean_of_chosen(x, where), out)
-        kept = tuple(1 if a in self.axes else n for a, n in enumerate(x.shape))
+            return _Asked(None, lambda _: _delivered(self._mean_of_chosen(x, where), out))
         target, final = _working_array(self.fold.name, self.shape_for(x.shape), self.result, None, out, self.overflow)
         if x.size == 0:
             if target.size:
                 target[...] = self._of_nothing()
-            return _delivered(target, final)
+            return _Asked(None, lambda _: _delivered(target, final))
         way = _way(self.fold, dtype_of(x), self.result, self.overflow, x.size)
         # Axes of length 1 may be added to a view freely, so the core sees arrays of one rank.
-        ranked = target if self.keepdims else target.reshape(kept)
-        fits = _native.run_reduce(
-            way.kernel,
-            way.column,
-            dtype_of(x).code,
-            self.result.code,
-            x,
-            where,
-            sum(1 << a for a in self.axes),
-            ranked,
-            way.finish(self._start(where is None)),
-        )
-        if not fits and self.fold.ending == "root":
-            ranked[...] = whole.roots(x, self.axes, self.result, where)
-        else:
-            _refuse_overflow(fits, self.fold.name, self.result, self.overflow)
-        return _delivered(target, final)
+        ranked = target if self.keepdims else target.reshape(tuple(1 if a in self.axes else n for a, n in enumerate(x.shape)))
+
+        def finish(fits: bool) -> Array:
+            if not fits and self.fold.ending == "root":
+                ranked[...] = whole.roots(x, self.axes, self.result, where)
+            else:
+                _refuse_overflow(fits, self.fold.name, self.result, self.overflow)
+            return _delivered(target, final)
+
+        return _Asked((way.job(dtype_of(x), self.result), way.finish(self._start(where is None)), ranked), finish)
 
     def shape_for(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of the result."""
@@ -117,6 +111,24 @@ class Reduce:
         return whole.means(sums, count, self.result)
 
 
+class _Asked(NamedTuple):
+    """What the core is asked, if anything, and what is made of its answer."""
+
+    job: tuple[tuple[int, int, int, int], tuple[float, int, int, int, int], Array] | None
+    finish: Callable[[bool], Array]
+
+
+def _run_asked(x: Array, axes: tuple[int, ...], where: Array | None, all_asked: list[_Asked]) -> list[Array]:
+    jobs = tuple(asked.job for asked in all_asked if asked.job is not None)
+    fits = iter(_native.run_reduce(x, where, sum(1 << a for a in axes), jobs) if jobs else ())
+    return [asked.finish(asked.job is None or next(fits)) for asked in all_asked]
+
+
+def run_together(reductions: Sequence[Reduce], x: Array, where: Array | None = None) -> list[Array]:
+    """Fold `x` in several ways over the same axes: memory is read once."""
+    return _run_asked(x, reductions[0].axes, where, [each._asked(x, None, where) for each in reductions])
+
+
 @dataclass(frozen=True, slots=True)
 class Scan:
     """One fold along an axis with its steps kept. Axis None walks every axis in C order, into one dimension."""
@@ -152,16 +164,13 @@ class Scan:
         elif target.size:
             way = _way(self.fold, dtype_of(x), self.result, self.overflow)
             fits = _native.run_scan(
-                way.kernel,
-                way.column,
-                dtype_of(x).code,
-                self.result.code,
+                way.job(dtype_of(x), self.result),
+                way.finish(start),
                 x,
                 -1 if self.axis is None else self.axis,
                 target,
                 self.reverse,
                 self.exclusive or self.include_initial,
-                way.finish(start),
             )
             _refuse_overflow(fits, self.name, self.result, self.overflow)
         return _delivered(target, final)
@@ -191,13 +200,11 @@ class Arg:
             )
         target, final = _working_array(name, shape, INT64, None, out, "wrap")
         if x.size:
-            way = _way(self.fold, dtype_of(x), dtype_of(x), "wrap")
+            way = _way(self.fold, dtype_of(x), INT64, "wrap")
             kept = (1,) if self.axis is None else tuple(1 if a == self.axis else n for a, n in enumerate(x.shape))
             axis = -1 if self.axis is None else self.axis
             ranked = target.reshape(kept)
-            _native.run_scan(
-                way.kernel, way.column, dtype_of(x).code, INT64.code, x, axis, ranked, False, self.last, way.finish(0)
-            )
+            _native.run_scan(way.job(dtype_of(x), INT64), way.finish(0), x, axis, ranked, False, self.last)
         return _delivered(target, final)
 
 
@@ -219,6 +226,10 @@ class _Way(NamedTuple):
     column: int
     ending: int
     limits: tuple[int, int]
+
+    def job(self, source: Dtype, result: Dtype) -> tuple[int, int, int, int]:
+        """The way of one dtype into another."""
+        return self.kernel, self.column, source.code, result.code
 
     def finish(self, start: Number) -> tuple[float, int, int, int, int]:
         """What the core is told about the end of a fold that begins with `start`."""
@@ -242,7 +253,7 @@ def _way(fold: Fold, source: Dtype, result: Dtype, overflow: Overflow, count: in
         return judged("judged_sum", ending, _WIDEST)
     if fold.ending == "root" and integral:
         return judged("judged_sumsquare", "none", _WIDEST)
-    column = dtypes.column_for(source, result, fold.signless)
+    column = "uint8" if fold.bytes and source.size == 1 else dtypes.column_for(source, result, fold.signless)
     return _Way(_KERNEL_CODES[fold.kernel], _COLUMN_CODES[column], _ENDING_CODES[fold.ending], _NO_LIMITS)
 
 
@@ -286,94 +297,6 @@ def _delivered(target: Array, final: Array | None) -> Array:
     return final
 
 
-# ---- NumPy's habits, turned into a Reduce or Scan
-
-
-def reduce_general(
-    code: int,
-    x: Any,
-    axis: Any,
-    dtype: Any,
-    out: Any,
-    keepdims: Any,
-    initial: Any,
-    where: Any,
-    overflow: Any,
-) -> Any:
-    """What `reduce` does with anything but the plainest arguments: check them all, then run."""
-    name, fold = ENTRANCES[code]
-    array = as_array(name, x)
-    source = arguments.accepted(name, array)
-    axes = normalised_axes(name, axis, array.ndim)
-    result = arguments.chosen_dtype(name, fold, source, dtype, overflow)
-    keep = flag(name, "keepdims", keepdims)
-    start = arguments.initial_value(name, initial, result, source, overflow)
-    reduction = Reduce(fold, axes, result, keep, start, overflow)
-    mask = None if where is None else arguments.mask_for(name, where, array)
-    if out is not None:
-        arguments.check_out(name, out, reduction.shape_for(array.shape), result, fold)
-        if arguments.overlap(array, out) or (mask is not None and arguments.overlap(mask, out)):
-            raise OptionError(f"{name}: out shares memory with the input; give another array, or leave out= away")
-    folded = reduction.run(array, out, mask)
-    return folded if out is not None or folded.ndim else folded[()]
-
-
-def scan_general(
-    code: int,
-    x: Any,
-    axis: Any,
-    dtype: Any,
-    out: Any,
-    exclusive: Any,
-    reverse: Any,
-    include_initial: Any,
-    overflow: Any,
-) -> Any:
-    """What `scan` does with anything but the plainest arguments: check them all, then run."""
-    name, fold = ENTRANCES[code]
-    array = as_array(name, x)
-    source = arguments.accepted(name, array)
-    at = None if axis is None else one_axis(name, "axis", axis, array.ndim)
-    scan = Scan(
-        name,
-        fold,
-        0 if at is None and array.ndim == 1 else at,
-        arguments.chosen_dtype(name, fold, source, dtype, overflow),
-        flag(name, "exclusive", exclusive),
-        flag(name, "reverse", reverse),
-        flag(name, "include_initial", include_initial),
-        overflow,
-    )
-    if scan.exclusive and scan.include_initial:
-        raise OptionError(
-            f"{name}: exclusive=True and include_initial=True exclude each other: the first drops the last "
-            f"element to begin with the identity, the second keeps it"
-        )
-    if out is not None:
-        arguments.check_out(name, out, scan.shape_for(array.shape), scan.result, fold)
-        if arguments.overlap(array, out) and not arguments.same_memory(array, out):
-            raise OptionError(
-                f"{name}: out shares memory with the input without being the same array; give another array, "
-                f"or leave out= away"
-            )
-    return scan.run(array, out)
-
-
-def place(fold: Fold, x: Any, axis: Any, out: Any, keepdims: Any, select_last_index: Any) -> Any:
-    """Where the extreme is, from arguments that are still to be checked."""
-    name = fold.name
-    array = as_array(name, x)
-    arguments.accepted(name, array)
-    at = None if axis is None else one_axis(name, "axis", axis, array.ndim)
-    arg = Arg(fold, at, flag(name, "keepdims", keepdims), flag(name, "select_last_index", select_last_index))
-    if out is not None:
-        arguments.check_out(name, out, arg.shape_for(array.shape), INT64, fold)
-        if arguments.overlap(array, out):
-            raise OptionError(f"{name}: out shares memory with the input; give another array, or leave out= away")
-    found = arg.run(array, out)
-    return found if out is not None or found.ndim else found[()]
-
-
 # ---- threads, ISA, configuration
 
 
@@ -414,12 +337,18 @@ def _route(fold: Fold, source: Dtype) -> tuple[int, int, int, int, float, int]:
     return way.kernel, way.column, result.code, ending, number, integer
 
 
-def _configure() -> None:
-    """Tell the core what is declared in Python: dtypes, public functions, and the way of each through the table."""
-    entrances = tuple(tuple(_route(fold, dtype) for dtype in dtypes.TABLE) for _, fold in ENTRANCES)
-    numbers = tuple(numpy.num for numpy in NUMPY)
-    _native.configure(numbers, entrances, reduce_general, scan_general, "wrap")
+def configure(
+    folds: Sequence[Fold],
+    reduce: Callable[..., Any],
+    scan: Callable[..., Any],
+    place: Callable[..., Any],
+) -> None:
+    """Tell the core what is declared in Python: dtypes, the folds of the public functions, and who takes what is not plain."""
+    entrances = tuple(tuple(_route(fold, dtype) for dtype in dtypes.TABLE) for fold in folds)
+    _native.configure(tuple(numpy.num for numpy in NUMPY), entrances, reduce, scan, place, "wrap")
 
+
+def _heed_environment() -> None:
     isas = _native.available_isas()
     wanted = os.environ.get("FOLDWISE_ISA") or isas[-1]
     if wanted not in isas:
@@ -438,45 +367,11 @@ def _configure() -> None:
         _native.set_threads(int(threads))
 
 
-_configure()
+_heed_environment()
 
-reduce: Final[Callable[..., Any]] = _native.reduce
-scan: Final[Callable[..., Any]] = _native.scan
-
-
-def entrance(name: str) -> int:
-    """The number by which `reduce` and `scan` know a public function."""
-    return [known for known, _ in ENTRANCES].index(name)
-
-
-_REDUCE_ARGUMENTS: Final = {
-    "x": None,
-    "axis": None,
-    "dtype": None,
-    "out": None,
-    "keepdims": False,
-    "initial": None,
-    "where": None,
-    "overflow": "wrap",
+CORE: Final = {
+    "reduce": (_native.reduce, _native.direct_reduce),
+    "scan": (_native.scan, _native.direct_scan),
+    "place": (_native.place, _native.direct_place),
 }
-_SCAN_ARGUMENTS: Final = {
-    "x": None,
-    "axis": None,
-    "dtype": None,
-    "out": None,
-    "exclusive": False,
-    "reverse": False,
-    "include_initial": False,
-    "overflow": "wrap",
-}
-"""What `reduce` and `scan` take after the entrance's number, and what stands for what a function does not take."""
-
-
-def direct_reduction(function: Function) -> Function:
-    """The function of that name in ENTRANCES without its Python frame: same signature, same documentation."""
-    return _native.direct_reduce(function, entrance(function.__name__), _REDUCE_ARGUMENTS)
-
-
-def direct_scan(function: Function) -> Function:
-    """The same for a scan."""
-    return _native.direct_scan(function, entrance(function.__name__), _SCAN_ARGUMENTS)
+"""How each kind of public function enters the core: called with every argument, and standing in for the function."""

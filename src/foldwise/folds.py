@@ -47,6 +47,8 @@ class Fold:
     """The scan's names: NumPy's, and the Array API's."""
     signless: bool = True
     """Whether integers of either sign fold alike, bit for bit."""
+    bytes: bool = False
+    """Whether one-byte dtypes are folded as they lie."""
 
 
 SUM: Final = Fold(
@@ -78,8 +80,8 @@ FOLDS: Final = (
     Fold("sumsquare", _zero, dtypes.accumulated, "sumsquare"),
     Fold("logsum", _zero, dtypes.real, "sum", "log"),
     Fold("logsumexp", _lowest, dtypes.real, "logsumexp", scan="logcumsumexp"),
-    Fold("all", _one, dtypes.truth, "all"),
-    Fold("any", _zero, dtypes.truth, "any"),
+    Fold("all", _one, dtypes.truth, "all", bytes=True),
+    Fold("any", _zero, dtypes.truth, "any", bytes=True),
 )
 PLACES: Final = (
     Fold("argmax", _lowest, dtypes.index, "argmax", signless=False),

@@ -148,10 +148,10 @@ void gather(T* to, const char* from, int64_t stride, int64_t count) {
 template <class T>
 using Gather = void (*)(T* to, const char* from, int64_t stride, int64_t count);
 
-// Kernels fold their own dtype, double folds every dtype, 64-bit integers every integer.
+// Kernels fold their own dtype, double folds every dtype, 64-bit integers every integer, bytes what is as small.
 template <class T, class S>
 constexpr bool gathers = std::is_same_v<T, S> || std::is_same_v<T, double> ||
-                         (std::is_integral_v<T> && sizeof(T) == 8 && std::is_integral_v<S>);
+                         (std::is_integral_v<T> && (sizeof(T) == 8 || (sizeof(T) == 1 && sizeof(S) == 1)) && std::is_integral_v<S>);
 
 template <class T>
 Gather<T> gather_for(const Source& source) {
@@ -164,8 +164,8 @@ Gather<T> gather_for(const Source& source) {
 }
 
 // Instantiated once per ISA, in blocks.cpp, not in every fold's object.
-#define FOLDWISE_EACH_COLUMN(X) X(half) X(bfloat) X(float) X(double) X(std::int32_t) X(int64_t) X(uint64_t)
-#define FOLDWISE_EACH_VALUE(X) X(float) X(double) X(std::int32_t) X(int64_t) X(uint64_t)
+#define FOLDWISE_EACH_COLUMN(X) X(half) X(bfloat) X(float) X(double) X(std::int32_t) X(int64_t) X(uint64_t) X(std::uint8_t)
+#define FOLDWISE_EACH_VALUE(X) X(float) X(double) X(std::int32_t) X(int64_t) X(uint64_t) X(std::uint8_t)
 #define FOLDWISE_ELSEWHERE(T) extern template Gather<T> gather_for<T>(const Source&);
 FOLDWISE_EACH_COLUMN(FOLDWISE_ELSEWHERE)
 #undef FOLDWISE_ELSEWHERE
@@ -289,7 +289,7 @@ void interleave_words(Word* to, const Word* from, int64_t row, int64_t k, int64_
   else interleave<4>(to, from, row, count);
 }
 
-#define FOLDWISE_EACH_WORD(X) X(std::uint16_t) X(std::uint32_t) X(uint64_t)
+#define FOLDWISE_EACH_WORD(X) X(std::uint8_t) X(std::uint16_t) X(std::uint32_t) X(uint64_t)
 #define FOLDWISE_ELSEWHERE(Word)                                                                          \
   extern template void deinterleave_words<Word>(Word*, int64_t, const Word*, int64_t, int64_t);           \
   extern template void interleave_words<Word>(Word*, const Word*, int64_t, int64_t, int64_t);
@@ -347,7 +347,7 @@ template <class A>
 using Scatter = void (*)(char* to, int64_t stride, const A* from, int64_t count);
 
 template <class A, class Out>
-constexpr bool scatters = std::is_same_v<Out, bool> || (std::is_integral_v<A> ? std::is_integral_v<Out>
+constexpr bool scatters = std::is_same_v<Out, bool> || (std::is_integral_v<A> ? std::is_integral_v<Out> && sizeof(A) > 1
                                                                               : !std::is_integral_v<Out> && sizeof(Out) <= sizeof(A));
 
 template <class A>

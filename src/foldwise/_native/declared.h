@@ -26,14 +26,17 @@ struct Entrance {
 
 constexpr int most_entrances = 64;
 
-inline struct {
+struct Declared {
   int numbers[dtype_count];  // NumPy's type number of each dtype
   int entrance_count;
   Entrance entrances[most_entrances];
   PyObject* general_reduce;
   PyObject* general_scan;
+  PyObject* general_place;
   PyObject* wrap;  // the string "wrap"
-} declared;
+};
+
+inline Declared declared;
 
 inline int code_of(int number) {
   for (int code = 0; code < dtype_count; ++code) {

@@ -29,6 +29,14 @@ struct Own {
 };
 template <> struct Own::Reduced<half> { using type = float; };
 template <> struct Own::Reduced<bfloat> { using type = float; };
+template <> struct Own::Reduced<std::uint8_t> { using type = void; };  // read as 64 bits
+
+// Truths: a byte is enough.
+struct Byte {
+  template <class S> struct Reduced : Own::Reduced<S> {};
+  template <class S> struct Scanned : Own::Reduced<S> {};
+};
+template <> struct Byte::Reduced<std::uint8_t> { using type = std::uint8_t; };
 
 // A running sum or product of float32 in float64 costs nothing next to memory, and leaves one rounding per element.
 struct Wide {

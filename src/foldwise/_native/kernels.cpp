@@ -15,7 +15,8 @@ constexpr Dtype dtype_of = std::is_same_v<A, float>          ? Dtype::float32
                            : std::is_same_v<A, double>       ? Dtype::float64
                            : std::is_same_v<A, std::int32_t> ? Dtype::int32
                            : std::is_same_v<A, int64_t>      ? Dtype::int64
-                                                             : Dtype::uint64;
+                           : std::is_same_v<A, uint64_t>     ? Dtype::uint64
+                                                             : Dtype::uint8;
 
 // Whether a dtype overflows is a question for 64-bit integers, into which the narrower ones are read.
 template <class Fold, class S>
@@ -52,6 +53,7 @@ void FOLDWISE_JOIN(fill_, FOLDWISE_ISA, FOLDWISE_FAMILY)(Kernel* row) {
   row[static_cast<int>(Column::int32)] = kernel_of<std::int32_t>();
   row[static_cast<int>(Column::int64)] = kernel_of<int64_t>();
   row[static_cast<int>(Column::uint64)] = kernel_of<uint64_t>();
+  row[static_cast<int>(Column::uint8)] = kernel_of<std::uint8_t>();
 }
 
 }  // namespace foldwise

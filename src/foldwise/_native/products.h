@@ -27,7 +27,7 @@ struct CarefulProd {
   static constexpr A absent() { return A(1); }
 
   template <int N>
-  static FW_OUTLINE Acc<N> normalised(const Acc<N>& a) {
+  static FW_INLINE Acc<N> normalised(const Acc<N>& a) {
     Bits shifts[N];
     Acc<N> r;
     constexpr int W = Pack<A, N>::width;
@@ -47,10 +47,10 @@ struct CarefulProd {
     return r;
   }
 
-  template <int N> static FW_INLINE Acc<N> start(const Pack<A, N>& x) {
+  template <int N> static FW_OUTLINE Acc<N> start(const Pack<A, N>& x) {
     return normalised(Acc<N>{x, splat<int64_t, N>(0)});
   }
-  template <int N> static FW_INLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) {
+  template <int N> static FW_OUTLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) {
     return normalised(Acc<N>{a.fraction * b.fraction, a.exponent + b.exponent});
   }
   template <int N> static FW_INLINE Acc<N> lift(const Acc<N>& a) { return a; }

@@ -5,24 +5,13 @@
 #include <atomic>
 #include <vector>
 
+#include "company.h"
 #include "sequence.h"
-#include "threads.h"
 
 namespace foldwise::FOLDWISE_ISA {
 
-constexpr int64_t serial_bytes = 1 << 20;    // less than this never wakes a thread
-constexpr int64_t task_bytes = 256 << 10;
 constexpr int64_t chunk_bytes = 1 << 20;
 constexpr int64_t prefetch_bytes = 768 << 10;
-
-// Calls run(first, last) over ranges that cover 0..units-1, each of about task_bytes, on as many threads as that fills.
-template <class Run>
-void share(int64_t units, int64_t unit_bytes, Run&& run) {
-  if (units <= 1 || units * unit_bytes < serial_bytes || thread_count() == 1) return run(int64_t{0}, units);
-  const int64_t group = std::max<int64_t>(1, task_bytes / std::max<int64_t>(unit_bytes, 1));
-  parallel((units + group - 1) / group,
-           [&](int64_t task) { run(task * group, std::min(units, (task + 1) * group)); });
-}
 
 template <class F>
 struct Reduction {
@@ -72,6 +61,12 @@ struct Reduction {
   }
   void note(bool fit) {
     if (!fit) fits.store(false, std::memory_order_relaxed);
+  }
+
+  // Has the work done: now, or in step with that of others.
+  void divide(int64_t units, int64_t unit_bytes, Pieces pieces) const {
+    if (plan.company) plan.company->join(units, pieces);
+    else share(units, unit_bytes, pieces);
   }
 
   // ---- short rows: whole rows of at most one block, or a few where they lie, W at a time
@@ -149,7 +144,7 @@ struct Reduction {
     const bool direct = rows_lie_whole();
     const bool narrow = direct && plan.count >= 2 && plan.count <= most_interleaved_words && kept.x == plan.count * size &&
                         kept.size >= batch;
-    share(plan.outputs, plan.count * size, [&](int64_t first, int64_t last) {
+    divide(plan.outputs, plan.count * size, [&](int64_t first, int64_t last) {
       S gathered[2 * T::block];
       A results[batch];
       Cursor at = kept_cursor(plan.kept_rank, first);
@@ -180,6 +175,9 @@ struct Reduction {
     });
   }
 
+  // How much of the source this one reads before it is another's turn. Columns have tiles to keep.
+  int64_t step_bytes() const { return plan.shape == Shape::columns ? 4 * strip_in_company : Company::step_bytes; }
+
   // ---- units: one output row of a tile each, folded block by block
 
   // Folds the blocks of every unit, in chunks over threads where there are few units, and finishes each tile.
@@ -189,8 +187,10 @@ struct Reduction {
                             Calls<void(int64_t unit, CarefulAcc* tile)> finish) {
     const int threads = thread_count();
     const auto room = [&](int64_t tiles) { return Counter<C>::depth(tiles) * tile_vectors; };
-    if (threads == 1 || units >= 4 * threads || units * unit_bytes < serial_bytes || blocks <= 1) {
-      share(units, unit_bytes, [&](int64_t first, int64_t last) {
+    const bool cut = plan.company ? unit_bytes > step_bytes()
+                                  : threads > 1 && units < 4 * threads && units * unit_bytes >= serial_bytes;
+    if (!cut || blocks <= 1) {
+      divide(units, unit_bytes, [&](int64_t first, int64_t last) {
         Tiles<CarefulAcc> tiles(room(blocks));
         for (int64_t unit = first; unit < last; ++unit) {
           fold(unit, int64_t{0}, blocks, tiles.data);
@@ -199,15 +199,17 @@ struct Reduction {
       });
       return;
     }
-    const int64_t wanted = std::max(chunk_bytes, units * unit_bytes / (16 * threads)) * blocks / unit_bytes;
-    const int64_t chunk = std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, wanted)));
+    const int64_t wanted = plan.company ? step_bytes() : std::max(chunk_bytes, units * unit_bytes / (16 * threads));
+    const int64_t chunk = std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, wanted * blocks / unit_bytes)));
     const int64_t chunks = (blocks + chunk - 1) / chunk;
     Tiles<CarefulAcc> parts(units * chunks * tile_vectors);
-    parallel(units * chunks, [&](int64_t task) {
+    divide(units * chunks, unit_bytes / chunks, [&](int64_t from, int64_t to) {
       Tiles<CarefulAcc> tiles(room(chunk));
-      const int64_t first = task % chunks * chunk;
-      fold(task / chunks, first, std::min(blocks, first + chunk), tiles.data);
-      std::copy_n(tiles.data, tile_vectors, parts.data + task * tile_vectors);
+      for (int64_t task = from; task < to; ++task) {
+        const int64_t first = task % chunks * chunk;
+        fold(task / chunks, first, std::min(blocks, first + chunk), tiles.data);
+        std::copy_n(tiles.data, tile_vectors, parts.data + task * tile_vectors);
+      }
     });
     Tiles<CarefulAcc> tiles(room(chunks));
     for (int64_t unit = 0; unit < units; ++unit) {
@@ -238,7 +240,7 @@ struct Reduction {
   // ---- long rows, and a few interleaved sequences
 
   static constexpr int64_t most_interleaved = 32;
-  static constexpr int64_t side_by_side_bytes = 128 << 10;
+  static constexpr int64_t side_by_side_bytes = 128 << 10, strip_in_company = 256 << 10;
 
   void sequences() {
     const bool flat = plan.shape == Shape::flat;
@@ -307,7 +309,7 @@ struct Reduction {
     int64_t units = 1;
     for (int a = 0; a < unit_rank; ++a) units *= plan.kept[a].size;
     const bool side_by_side = static_lanes && as_they_lie && plan.fold_rank > 1 && plan.kept_rank &&
-                              inner_kept().x == line.size * size && prefetch && units >= 4 * thread_count();
+                              inner_kept().x == line.size * size && prefetch && units >= 4 * thread_count() && !plan.company;
     if (!side_by_side) return each_unit(units, vectors, plan.count * k * size, fold, finish);
 
     // Stretches of one sequence lie far apart, and those of its neighbours between them: walked together, as memory goes.
@@ -315,7 +317,7 @@ struct Reduction {
     const int64_t together = std::clamp<int64_t>(side_by_side_bytes / inner_kept().x, 1, most);
     const int64_t per_line = (most + together - 1) / together;
     const int64_t lines = plan.count / line.size;
-    share(units / most * per_line, together * plan.count * size, [&](int64_t first, int64_t last) {
+    divide(units / most * per_line, together * plan.count * size, [&](int64_t first, int64_t last) {
       const int64_t room = Counter<C>::depth(blocks) * vectors, plain_room = Open::plain_tiles * vectors;
       Tiles<CarefulAcc> tiles(together * room);
       Tiles<Acc> plain(together * plain_room);
@@ -347,6 +349,12 @@ struct Reduction {
 
   static constexpr int64_t tile_columns = 1024, few_rows = 8, few_rows_columns = 4096;
 
+  // A block of so many stays in cache until all have folded it.
+  int64_t columns_in_company() const {
+    const int64_t rows = std::min<int64_t>(plan.count, T::block);
+    return std::max<int64_t>(64, std::bit_floor(static_cast<uint64_t>(strip_in_company / (rows * size) + 1)));
+  }
+
   struct Room {
     std::vector<const char*> places;
     std::vector<S> gathered;
@@ -356,7 +364,8 @@ struct Reduction {
     const Axis& kept = inner_kept();
     const bool contiguous = plan.source.direct && kept.x == size;
     const bool few = contiguous && plan.fold_rank == 1 && plan.count <= few_rows;
-    const int64_t whole_columns = few ? few_rows_columns : contiguous ? tile_columns : 2 * W;
+    const int64_t most_columns = few ? few_rows_columns : contiguous ? tile_columns : 2 * W;
+    const int64_t whole_columns = plan.company ? std::min(most_columns, columns_in_company()) : most_columns;
     const int64_t strips = (kept.size + whole_columns - 1) / whole_columns;
     const int64_t units = plan.outputs / kept.size * strips;
     const int64_t unit_columns = std::min(whole_columns, kept.size);
@@ -415,7 +424,7 @@ struct Reduction {
     };
 
     if (blocks <= 1) {
-      return share(units, plan.count * unit_columns * size, [&](int64_t first, int64_t last) {
+      return divide(units, plan.count * unit_columns * size, [&](int64_t first, int64_t last) {
         Tiles<CarefulAcc> tile(few ? 0 : lanes * vectors);
         Room room;
         for (int64_t unit = first; unit < last; ++unit) {

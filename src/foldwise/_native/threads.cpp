@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -133,6 +134,13 @@ void run_tasks(std::int64_t count, Task task, void* context) {
     if (lock.owns_lock()) return pool->run(count, task, context, threads);
   }
   for (std::int64_t index = 0; index < count; ++index) task(context, index);
+}
+
+void share(std::int64_t units, std::int64_t unit_bytes, Pieces pieces) {
+  if (units <= 1 || units * unit_bytes < serial_bytes || thread_count() == 1) return pieces(0, units);
+  const std::int64_t group = std::max<std::int64_t>(1, task_bytes / std::max<std::int64_t>(unit_bytes, 1));
+  parallel((units + group - 1) / group,
+           [&](std::int64_t task) { pieces(task * group, std::min(units, (task + 1) * group)); });
 }
 
 #if defined(__x86_64__)

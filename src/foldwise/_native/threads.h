@@ -49,4 +49,13 @@ void parallel(std::int64_t count, F&& body) {
             const_cast<void*>(static_cast<const void*>(&body)));
 }
 
+constexpr std::int64_t serial_bytes = 1 << 20;  // less than this never wakes a thread
+constexpr std::int64_t task_bytes = 256 << 10;
+
+// `units` pieces of work, in the order in which they lie in memory; the callable does pieces first..last - 1.
+using Pieces = Calls<void(std::int64_t first, std::int64_t last)>;
+
+// Has all of them done, about task_bytes at a time, on as many threads as that fills.
+void share(std::int64_t units, std::int64_t unit_bytes, Pieces pieces);
+
 }  // namespace foldwise

@@ -67,6 +67,8 @@ enum class Shape : std::uint8_t {
   columns,  // the innermost axis is kept
 };
 
+class Company;  // company.h
+
 // A reduction laid out: kept and folded axes in memory order (outermost first), neighbours collapsed.
 struct ReducePlan {
   Shape shape;
@@ -77,6 +79,7 @@ struct ReducePlan {
   Source source;
   Sink sink;
   Finish finish;
+  Company* company = nullptr;  // others that read the same memory in step with it
 };
 
 // A scan laid out: kept axes in memory order, and the one axis walked.
@@ -111,7 +114,7 @@ enum class FoldId : std::uint8_t {
 constexpr int fold_count = static_cast<int>(FoldId::count);
 
 // The dtypes that kernels read from memory as they lie; every other one is converted in cache, block by block.
-enum class Column : std::uint8_t { float16, bfloat16, float32, float64, int32, int64, uint64, count };
+enum class Column : std::uint8_t { float16, bfloat16, float32, float64, int32, int64, uint64, uint8, count };
 constexpr int column_count = static_cast<int>(Column::count);
 
 struct KernelTable {

@@ -292,6 +292,8 @@ FW_INLINE Pack<A, N> load_some(const S* p, int count, A absent) {
     Pack<A, N> r = splat<A, N>(absent);
     if constexpr (sizeof(A) == 4) {
       r.v[0] = (typename Pack<A, N>::Vector)_mm512_mask_loadu_epi32((__m512i)r.v[0], __mmask16((1u << count) - 1), p);
+    } else if constexpr (sizeof(A) == 1) {
+      r.v[0] = (typename Pack<A, N>::Vector)_mm512_mask_loadu_epi8((__m512i)r.v[0], __mmask64((uint64_t{1} << count) - 1), p);
     } else {
       r.v[0] = (typename Pack<A, N>::Vector)_mm512_mask_loadu_epi64((__m512i)r.v[0], __mmask8((1u << count) - 1), p);
     }

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from foldwise import dtypes
 from foldwise.errors import ArgumentError, AxisError, DtypeError, FoldwiseWarning, OptionError, ShapeError
@@ -18,8 +17,7 @@ Dim = int | str | None
 Shape = tuple[Dim, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(NamedTuple):
     """What a call shows of an input. None stands for what is not known, a string for a length that has a name."""
 
     dtype: str | None
@@ -31,8 +29,7 @@ class Tensor:
         return self.dtype or "a tensor" if self.shape is None else f"{self.dtype} of shape {shape_text(self.shape)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Reduction:
+class Reduction(NamedTuple):
     """One fold over some axes, in rising order."""
 
     fold: str
@@ -44,8 +41,7 @@ class Reduction:
     """What each result is where the folded axes hold no element; None where they hold some."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scanning:
+class Scanning(NamedTuple):
     """One fold along an axis with its steps kept."""
 
     fold: str
@@ -54,8 +50,7 @@ class Scanning:
     reverse: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(NamedTuple):
     """The position of an extreme along an axis."""
 
     fold: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from .schema import Attribute, Base, Catalog, Change, Dialect, Empty, Entry, Input, Output, TypeConstraint, in_order
@@ -92,7 +91,7 @@ OPENVINO_REDUCTION: Final = Base(
         Input("axes", "T_IND", "the axes to fold, a scalar or 1-D, each once, -r..r-1; empty: none", ranks=(0, 1)),
     ),
     output=REDUCED,
-    attributes=(replace(KEEPDIMS, name="keep_dims", type="boolean", default=0, role="keepdims"),),
+    attributes=(KEEPDIMS._replace(name="keep_dims", type="boolean", default=0, role="keepdims"),),
     types=(
         TypeConstraint("T", NUMBERS, "what data and reduced hold"),
         TypeConstraint("T_IND", INTEGERS, "what axes holds"),
@@ -116,7 +115,7 @@ OPENVINO_SCAN: Final = Base(
         Input("axis", "T_AXIS", "the one axis to scan, a scalar, -r..r-1; absent: 0", True, (0,), 0),
     ),
     output=Output("y", "T", "every step, in the shape of data"),
-    attributes=tuple(replace(flag, type="boolean") for flag in SCAN_FLAGS),
+    attributes=tuple(flag._replace(type="boolean") for flag in SCAN_FLAGS),
     types=(
         TypeConstraint("T", NUMBERS, "what data and y hold"),
         TypeConstraint("T_AXIS", ("int32", "int64"), "what axis holds"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from foldwise import dtypes
 from foldwise.errors import ArgumentError, OptionError, UnknownOperatorError
@@ -14,8 +14,7 @@ Nothing = int | float | Literal["lowest", "highest"] | None
 """What a fold of no elements gives: a number, an end of the dtype's range, or None where it is refused."""
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(NamedTuple):
     """A tensor that a call is given."""
 
     name: str
@@ -34,8 +33,7 @@ def shown(default: int | None) -> str:
     return "absent" if default is None else str(default)
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(NamedTuple):
     """A tensor that a call gives."""
 
     name: str
@@ -43,8 +41,7 @@ class Output:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(NamedTuple):
     """A constant of a call. A flag is an integer, 0 or 1; a default of None means that it may be absent."""
 
     name: str
@@ -65,8 +62,7 @@ class Attribute:
         return str(bool(self.default)).lower() if self.type == "boolean" else shown(self.default)
 
 
-@dataclass(frozen=True, slots=True)
-class TypeConstraint:
+class TypeConstraint(NamedTuple):
     """The dtypes that a letter of the signature stands for, in the order of the one table."""
 
     name: str
@@ -74,8 +70,7 @@ class TypeConstraint:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Empty:
+class Empty(NamedTuple):
     """What a fold of no elements gives, for each kind of dtype."""
 
     floats: Nothing
@@ -90,8 +85,7 @@ class Empty:
         return given
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """What one version changes against the one before it."""
 
     note: str = ""
@@ -119,7 +113,7 @@ class Change:
 
     def _retyped(self, constraint: TypeConstraint) -> TypeConstraint:
         names = (set(constraint.dtypes) | set(self.gains)) - set(self.loses)
-        return replace(constraint, dtypes=in_order(names))
+        return constraint._replace(dtypes=in_order(names))
 
     def described(self) -> Iterator[str]:
         """This change in words, a sentence each."""
@@ -144,8 +138,7 @@ def in_order(names: set[str]) -> tuple[str, ...]:
     return tuple(dtype.name for dtype in dtypes.TABLE if dtype.name in names)
 
 
-@dataclass(frozen=True, slots=True)
-class Base:
+class Base(NamedTuple):
     """What a family of operators has in common before any version changes it."""
 
     dialect: str
@@ -158,8 +151,7 @@ class Base:
     """What absent or empty axes stand for, where no attribute says otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One operator: its fold, its prose, and its versions as changes on the family's base."""
 
     name: str
@@ -177,7 +169,7 @@ class Entry:
 
     def under(self, base: Base, version: int, empty: Empty | None = None) -> Entry:
         """The same fold as another dialect has it, in its only version."""
-        return replace(self, base=base, versions={version: ()}, empty=empty or self.empty)
+        return self._replace(base=base, versions={version: ()}, empty=empty or self.empty)
 
     def schemas(self) -> Iterator[Schema]:
         """Every version, the oldest first."""
@@ -277,8 +269,7 @@ class Schema:
         return "\n".join([f"{self.dialect}:{self.signature}", f"{self.summary} {self.formula}", *types])
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(NamedTuple):
     """One of the two standards."""
 
     name: str

@@ -1,0 +1,177 @@
+#define PY_SSIZE_T_CLEAN
+#define PY_ARRAY_UNIQUE_SYMBOL foldwise_numpy
+#define NO_IMPORT_ARRAY
+#include "entrances.h"
+
+#include "jobs.h"
+
+namespace foldwise {
+
+namespace {
+
+// One axis as a number of 0..rank-1; false when the general path must look at it.
+bool plain_axis(PyObject* axis, int rank, int* at) {
+  if (!PyLong_CheckExact(axis)) return false;
+  int overflow;
+  long a = PyLong_AsLongAndOverflow(axis, &overflow);
+  if (a < 0) a += rank;
+  *at = static_cast<int>(a);
+  return !overflow && a >= 0 && a < rank;
+}
+
+// A plain axis argument as a set of bits.
+bool plain_axes(PyObject* axis, int rank, uint64_t* folded) {
+  const auto add = [&](PyObject* item) {
+    int a;
+    if (!plain_axis(item, rank, &a) || (*folded >> a & 1)) return false;
+    *folded |= uint64_t{1} << a;
+    return true;
+  };
+  *folded = 0;
+  if (axis == Py_None) {
+    *folded = rank == 64 ? ~uint64_t{0} : (uint64_t{1} << rank) - 1;
+    return true;
+  }
+  if (!PyTuple_CheckExact(axis)) return add(axis);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(axis); ++i) {
+    if (!add(PyTuple_GET_ITEM(axis, i))) return false;
+  }
+  return true;
+}
+
+const Entrance* entrance_argument(PyObject* value) {
+  const long number = PyLong_AsLong(value);
+  if (number >= 0 && number < declared.entrance_count) return &declared.entrances[number];
+  if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "there is no entrance %ld", number);
+  return nullptr;
+}
+
+bool is_wrap(PyObject* overflow) { return overflow == declared.wrap; }
+bool is_flag(PyObject* object) { return object == Py_False || object == Py_True; }
+
+// A call as one of the functions below gets it: who is called, and what all of them look at.
+struct Call {
+  PyObject* const* args;
+  Py_ssize_t count;
+  const Entrance* entrance;
+  PyArrayObject* x;
+  int code;  // of a plain array, or -1
+
+  Call(const char* name, Py_ssize_t wanted, PyObject* const* given, Py_ssize_t given_count)
+      : args(given), count(given_count), entrance(nullptr) {
+    if (count != wanted) {
+      PyErr_Format(PyExc_TypeError, "%s takes %zd arguments, got %zd", name, wanted, count);
+      return;
+    }
+    entrance = entrance_argument(args[0]);
+    x = reinterpret_cast<PyArrayObject*>(args[1]);
+    code = plain_code(args[1]);
+  }
+
+  Route route() const { return entrance->routes[code]; }
+  int rank() const { return PyArray_NDIM(x); }
+  PyObject* general(PyObject* function) const { return PyObject_Vectorcall(function, args, count, nullptr); }
+};
+
+// What is left of x's shape when some axes are folded, and where each position of x goes in an array of that shape.
+struct Left {
+  const Call& call;
+  const uint64_t folded;
+  const bool keepdims;
+  int rank = 0;
+  bool empty = false;
+  int64_t shape[max_rank], strides[max_rank];
+
+  Left(const Call& by, uint64_t axes, PyObject* keep) : call(by), folded(axes), keepdims(keep == Py_True) {
+    for (int a = 0; a < call.rank(); ++a) {
+      const int64_t size = PyArray_DIM(call.x, a);
+      empty |= size == 0;
+      if (!(folded >> a & 1)) shape[rank++] = size;
+      else if (keepdims) shape[rank++] = 1;
+    }
+  }
+
+  // `given`, if it will do, or a new array; null with no error set where the general path must look at it.
+  PyArrayObject* result(PyObject* given) {
+    const int code = call.route().out;
+    if (empty || (given != Py_None && !plain_out(given, call.x, code, rank, shape))) return nullptr;
+    PyArrayObject* out = given != Py_None ? reinterpret_cast<PyArrayObject*>(Py_NewRef(given))
+                                          : new_array(rank, shape, code, nullptr);
+    for (int a = 0, o = 0; out && a < call.rank(); ++a) {
+      const bool fold_axis = folded >> a & 1;
+      strides[a] = fold_axis ? 0 : PyArray_STRIDE(out, o);
+      o += !fold_axis || keepdims;
+    }
+    return out;
+  }
+};
+
+// An array that was given is handed back as it is; of a new one of rank 0, its element.
+PyObject* handed_back(PyArrayObject* out, PyObject* given) {
+  return given == Py_None ? PyArray_Return(out) : reinterpret_cast<PyObject*>(out);
+}
+
+}  // namespace
+
+// reduce(entrance, x, axis, dtype, out, keepdims, initial, where, overflow)
+PyObject* reduce(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  const Call call("reduce", 9, args, count);
+  if (!call.entrance) return nullptr;
+  uint64_t folded;
+  const bool plain = call.code >= 0 && args[3] == Py_None && is_flag(args[5]) && args[6] == Py_None &&
+                     args[7] == Py_None && is_wrap(args[8]) && plain_axes(args[2], call.rank(), &folded) && folded;
+  if (!plain) return call.general(declared.general_reduce);
+  const Route route = call.route();
+  // Means of more integers than that need more than 64 bits on the way, which the general path sees to.
+  constexpr npy_intp exact_in_64_bits = npy_intp{1} << 31;
+  if (route.ending == static_cast<int>(Ending::ratio) && PyArray_SIZE(call.x) > exact_in_64_bits) {
+    return call.general(declared.general_reduce);
+  }
+  Left left(call, folded, args[5]);
+  PyArrayObject* out = left.result(args[4]);
+  if (!out) return PyErr_Occurred() ? nullptr : call.general(declared.general_reduce);
+  Reduced asked{job_of(route, call.code), {PyArray_BYTES(out), left.strides}, route.finish()};
+  reduce_array(call.x, nullptr, folded, &asked, 1);
+  return handed_back(out, args[4]);
+}
+
+// scan(entrance, x, axis, dtype, out, exclusive, reverse, include_initial, overflow)
+PyObject* scan(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  const Call call("scan", 9, args, count);
+  if (!call.entrance) return nullptr;
+  int axis;
+  const bool plain = call.code >= 0 && args[3] == Py_None && is_flag(args[5]) && is_flag(args[6]) &&
+                     args[7] == Py_False && is_wrap(args[8]) && plain_axis(args[2], call.rank(), &axis) &&
+                     PyArray_SIZE(call.x) > 0;
+  if (!plain) return call.general(declared.general_scan);
+  const Route route = call.route();
+  const npy_intp* shape = PyArray_DIMS(call.x);
+  const bool given = args[4] != Py_None;
+  if (given && !plain_out(args[4], call.x, route.out, call.rank(), shape)) return call.general(declared.general_scan);
+  PyArrayObject* out = given ? reinterpret_cast<PyArrayObject*>(Py_NewRef(args[4]))
+                             : new_array(call.rank(), shape, route.out, call.x);
+  if (!out) return nullptr;
+  scan_array(job_of(route, call.code), call.x, axis, {PyArray_BYTES(out), PyArray_STRIDES(out)}, shape[axis],
+             args[6] == Py_True, args[5] == Py_True, route.finish());
+  return reinterpret_cast<PyObject*>(out);
+}
+
+// place(entrance, x, axis, out, keepdims, select_last_index)
+PyObject* place(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  const Call call("place", 6, args, count);
+  if (!call.entrance) return nullptr;
+  int axis = -1;
+  const bool plain = call.code >= 0 && is_flag(args[4]) && is_flag(args[5]) && call.rank() > 0 &&
+                     (args[2] == Py_None || plain_axis(args[2], call.rank(), &axis));
+  if (!plain) return call.general(declared.general_place);
+  const uint64_t every = ~uint64_t{0} >> (64 - call.rank());
+  Left left(call, axis < 0 ? every : uint64_t{1} << axis, args[4]);
+  PyArrayObject* out = left.result(args[3]);
+  if (!out) return PyErr_Occurred() ? nullptr : call.general(declared.general_place);
+  const Route route = call.route();
+  scan_array(job_of(route, call.code), call.x, axis, {PyArray_BYTES(out), left.strides}, 1, false, args[5] == Py_True,
+             route.finish());
+  return handed_back(out, args[3]);
+}
+
+}  // namespace foldwise

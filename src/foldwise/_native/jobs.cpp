@@ -1,0 +1,98 @@
+#define PY_SSIZE_T_CLEAN
+#define PY_ARRAY_UNIQUE_SYMBOL foldwise_numpy
+#define NO_IMPORT_ARRAY
+#include "jobs.h"
+
+#include "company.h"
+
+namespace foldwise {
+
+namespace {
+
+constexpr int64_t bytes_without_the_lock = 16 << 10;
+
+template <class Work>
+void run(int64_t bytes, Work&& work) {
+  if (bytes < bytes_without_the_lock) {
+    FloatEnvironment environment;
+    return work();
+  }
+  Py_BEGIN_ALLOW_THREADS
+  {
+    FloatEnvironment environment;
+    work();
+  }
+  Py_END_ALLOW_THREADS
+}
+
+Source source_of(PyArrayObject* x, Dtype dtype, Dtype column_dtype, PyArrayObject* mask) {
+  Source source;
+  source.dtype = dtype;
+  source.swapped = !PyArray_ISNOTSWAPPED(x);
+  source.direct = dtype == column_dtype && !source.swapped && !mask;
+  source.x = PyArray_BYTES(x);
+  source.mask = mask ? PyArray_BYTES(mask) : nullptr;
+  return source;
+}
+
+constexpr Dtype column_dtypes[] = {Dtype::float16, Dtype::bfloat16, Dtype::float32, Dtype::float64,
+                                   Dtype::int32, Dtype::int64, Dtype::uint64, Dtype::uint8};
+
+// Where one kernel serves integers of either sign, it reads the one as the other; and a truth is any byte but 0.
+Dtype seen_by(Column column, Dtype dtype) {
+  if (column == Column::int64 && dtype == Dtype::uint64) return Dtype::int64;
+  if (column == Column::uint8) return Dtype::uint8;
+  return dtype;
+}
+
+bool same_bits(Dtype a, Dtype b) {
+  return a == b || (!is_float(a) && !is_float(b) && a != Dtype::boolean && b != Dtype::boolean && item_size(a) == item_size(b));
+}
+
+int64_t work_bytes(PyArrayObject* x) { return PyArray_SIZE(x) * PyArray_ITEMSIZE(x); }
+
+void make_plan(ReducePlan& plan, const Reduced& asked, PyArrayObject* x, PyArrayObject* mask, uint64_t folded) {
+  const Job& job = asked.job;
+  const Dtype column_dtype = column_dtypes[static_cast<int>(job.column)];
+  // A mean of integers that is a float64 leaves the kernel as its bits.
+  const Dtype written = asked.finish.ending == Ending::ratio ? Dtype::int64 : job.out;
+  plan.source = source_of(x, seen_by(job.column, job.in), column_dtype, mask);
+  plan.sink = {written, same_bits(written, job.kernel().reduced), asked.out.data};
+  plan.finish = asked.finish;
+  const Geometry geometry{PyArray_NDIM(x), PyArray_DIMS(x), PyArray_STRIDES(x), mask ? PyArray_STRIDES(mask) : nullptr,
+                          asked.out.strides};
+  lay_out(plan, geometry, folded, item_size(column_dtype));
+  plan.finish.count = plan.count;
+}
+
+}  // namespace
+
+void reduce_array(PyArrayObject* x, PyArrayObject* mask, uint64_t folded, Reduced* asked, int count) {
+  if (count == 1) {
+    ReducePlan plan;
+    make_plan(plan, *asked, x, mask, folded);
+    return run(work_bytes(x), [&] { asked->fits = asked->job.kernel().reduce(plan); });
+  }
+  std::vector<Member> members(count);
+  for (int i = 0; i < count; ++i) {
+    members[i].kernel = asked[i].job.kernel().reduce;
+    make_plan(members[i].plan, asked[i], x, mask, folded);
+  }
+  run(work_bytes(x), [&] { Company(members, work_bytes(x)); });
+  for (int i = 0; i < count; ++i) asked[i].fits = members[i].fits;
+}
+
+bool scan_array(const Job& job, PyArrayObject* x, int axis, Output out, int64_t length, bool reverse, bool shifted,
+                const Finish& finish) {
+  ScanPlan plan;
+  plan.source = source_of(x, seen_by(job.column, job.in), column_dtypes[static_cast<int>(job.column)], nullptr);
+  plan.sink = {job.out, same_bits(job.out, job.kernel().scanned), out.data};
+  plan.finish = finish;
+  plan.shifted = shifted;
+  lay_out(plan, {PyArray_NDIM(x), PyArray_DIMS(x), PyArray_STRIDES(x), nullptr, out.strides}, axis, length, reverse);
+  bool fits;
+  run(work_bytes(x), [&] { fits = job.kernel().scan(plan); });
+  return fits;
+}
+
+}  // namespace foldwise

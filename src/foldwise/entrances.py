@@ -1,0 +1,192 @@
+"""The public functions' way in: NumPy's habits, checked and turned into a Reduce, Scan or Arg.
+
+The core answers the plainest calls by itself; the functions called general here get all the others.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
+
+from . import arguments, engine
+from .arguments import as_array, flag, normalised_axes, one_axis
+from .engine import INT64, Arg, Reduce, Scan
+from .errors import ArgumentError, OptionError
+from .folds import FOLDS, PLACES
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+ENTRANCES: Final = (
+    *((name, fold) for fold in FOLDS for name in (fold.name, fold.scan, fold.standard_scan) if name is not None),
+    *((fold.name, fold) for fold in PLACES),
+)
+"""The public functions by number: what each is called in its errors, and the fold behind it."""
+
+
+def entrance(name: str) -> int:
+    """The number by which the core knows a public function."""
+    return [known for known, _ in ENTRANCES].index(name)
+
+
+# ---- arguments that are not plain
+
+
+def reduce_general(
+    code: int,
+    x: Any,
+    axis: Any,
+    dtype: Any,
+    out: Any,
+    keepdims: Any,
+    initial: Any,
+    where: Any,
+    overflow: Any,
+) -> Any:
+    """What `reduce` does with any but the plainest arguments: check them all, then run."""
+    name, fold = ENTRANCES[code]
+    array = as_array(name, x)
+    source = arguments.accepted(name, array)
+    axes = normalised_axes(name, axis, array.ndim)
+    result = arguments.chosen_dtype(name, fold, source, dtype, overflow)
+    keep = flag(name, "keepdims", keepdims)
+    start = arguments.initial_value(name, initial, result, source, overflow)
+    reduction = Reduce(fold, axes, result, keep, start, overflow)
+    mask = None if where is None else arguments.mask_for(name, where, array)
+    if out is not None:
+        arguments.check_out(name, out, reduction.shape_for(array.shape), result, fold)
+        if arguments.overlap(array, out) or (mask is not None and arguments.overlap(mask, out)):
+            raise OptionError(f"{name}: out shares memory with the input; give another array, or leave out= away")
+    folded = reduction.run(array, out, mask)
+    return folded if out is not None or folded.ndim else folded[()]
+
+
+def scan_general(
+    code: int,
+    x: Any,
+    axis: Any,
+    dtype: Any,
+    out: Any,
+    exclusive: Any,
+    reverse: Any,
+    include_initial: Any,
+    overflow: Any,
+) -> Any:
+    """What `scan` does with any but the plainest arguments: check them all, then run."""
+    name, fold = ENTRANCES[code]
+    array = as_array(name, x)
+    source = arguments.accepted(name, array)
+    at = None if axis is None else one_axis(name, "axis", axis, array.ndim)
+    scan = Scan(
+        name,
+        fold,
+        0 if at is None and array.ndim == 1 else at,
+        arguments.chosen_dtype(name, fold, source, dtype, overflow),
+        flag(name, "exclusive", exclusive),
+        flag(name, "reverse", reverse),
+        flag(name, "include_initial", include_initial),
+        overflow,
+    )
+    if scan.exclusive and scan.include_initial:
+        raise OptionError(
+            f"{name}: exclusive=True and include_initial=True exclude each other: the first drops the last "
+            f"element to begin with the identity, the second keeps it"
+        )
+    if out is not None:
+        arguments.check_out(name, out, scan.shape_for(array.shape), scan.result, fold)
+        if arguments.overlap(array, out) and not arguments.same_memory(array, out):
+            raise OptionError(
+                f"{name}: out shares memory with the input without being the same array; give another array, "
+                f"or leave out= away"
+            )
+    return scan.run(array, out)
+
+
+def place_general(code: int, x: Any, axis: Any, out: Any, keepdims: Any, select_last_index: Any) -> Any:
+    """What `place` does with any but the plainest arguments: check them all, then run."""
+    name, fold = ENTRANCES[code]
+    array = as_array(name, x)
+    arguments.accepted(name, array)
+    at = None if axis is None else one_axis(name, "axis", axis, array.ndim)
+    arg = Arg(fold, at, flag(name, "keepdims", keepdims), flag(name, "select_last_index", select_last_index))
+    if out is not None:
+        arguments.check_out(name, out, arg.shape_for(array.shape), INT64, fold)
+        if arguments.overlap(array, out):
+            raise OptionError(f"{name}: out shares memory with the input; give another array, or leave out= away")
+    found = arg.run(array, out)
+    return found if out is not None or found.ndim else found[()]
+
+
+# ---- several folds at once
+
+_TOGETHER: Final = {fold.name: fold for fold in FOLDS}
+
+
+def reduce_many(x: Any, folds: Any, axis: Any, keepdims: Any, where: Any) -> tuple[Any, ...]:
+    """The reductions of these names, in their order, from one pass over memory."""
+    name = "reduce_many"
+    array = as_array(name, x)
+    source = arguments.accepted(name, array)
+    axes = normalised_axes(name, axis, array.ndim)
+    keep = flag(name, "keepdims", keepdims)
+    mask = None if where is None else arguments.mask_for(name, where, array)
+    known = ", ".join(_TOGETHER)
+    if isinstance(folds, str) or not isinstance(folds, Iterable):
+        raise ArgumentError(
+            f'{name}: folds = {folds!r} is of type {type(folds).__name__}; give a list of names, as in ["sum", "max"] '
+            f"(accepted: {known})"
+        )
+    wanted = tuple(folds)
+    for each in wanted:
+        if not isinstance(each, str) or each not in _TOGETHER:
+            raise OptionError(f"{name}: {each!r} is no reduction; accepted are {known}")
+    if not wanted:
+        return ()
+    reductions = [Reduce(_TOGETHER[each], axes, _TOGETHER[each].result(source), keep) for each in wanted]
+    return tuple(done if done.ndim else done[()] for done in engine.run_together(reductions, array, mask))
+
+
+# ---- into the core
+
+engine.configure([fold for _, fold in ENTRANCES], reduce_general, scan_general, place_general)
+
+reduce: Final[Callable[..., Any]]
+scan: Final[Callable[..., Any]]
+place: Final[Callable[..., Any]]
+reduce, scan, place = (call for call, _ in engine.CORE.values())
+
+_ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
+    "reduce": {
+        "x": None,
+        "axis": None,
+        "dtype": None,
+        "out": None,
+        "keepdims": False,
+        "initial": None,
+        "where": None,
+        "overflow": "wrap",
+    },
+    "scan": {
+        "x": None,
+        "axis": None,
+        "dtype": None,
+        "out": None,
+        "exclusive": False,
+        "reverse": False,
+        "include_initial": False,
+        "overflow": "wrap",
+    },
+    "place": {"x": None, "axis": None, "out": None, "keepdims": False, "select_last_index": False},
+}
+"""What each of them takes after the entrance's number, and what stands for what a function does not take."""
+
+
+def _direct(kind: str) -> Callable[[Function], Function]:
+    def stand_in(function: Function) -> Function:
+        """The function of that name in ENTRANCES without its Python frame: same signature, same documentation."""
+        made: Function = engine.CORE[kind][1](function, entrance(function.__name__), _ARGUMENTS[kind])
+        return made
+
+    return stand_in
+
+
+direct_reduction: Final = _direct("reduce")
+direct_scan: Final = _direct("scan")
+direct_place: Final = _direct("place")

@@ -1,0 +1,172 @@
+"""reduce_many: each result is what the function of that name gives, bit for bit, wherever the array lies."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import cases
+import hypothesis.strategies as st
+import numpy as np
+import processes
+import pytest
+from cases import LAYOUTS
+from hypothesis import given
+from marks import EVERY_DTYPE, EVERY_ISA
+from trees import Array
+
+import foldwise as fw
+
+NAMES = tuple(fold.name for fold in cases.REDUCTIONS)
+FIVE = ("sum", "max", "min", "l2", "mean")
+
+
+def same(left: Any, right: Any) -> bool:
+    return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
+
+
+def values(dtype: str, shape: tuple[int, ...]) -> Array:
+    rng = np.random.default_rng(zlib.crc32(f"{dtype} {shape}".encode()))
+    kind = cases.dtype_of(dtype)
+    if dtype in cases.FLOATS:
+        # Products of some blocks leave the range and come back; sums and squares mostly do not.
+        return (rng.standard_normal(shape) * 2.0 ** rng.integers(-3, 4, shape)).astype(kind)
+    high = 2 if dtype == "bool" else 100
+    return rng.integers(0, high, shape).astype(kind)
+
+
+def agree(x: Array, axis: Any, names: tuple[str, ...] = NAMES, **more: Any) -> None:
+    together = fw.reduce_many(x, names, axis, **more)
+    assert len(together) == len(names)
+    for name, found in zip(names, together, strict=True):
+        assert same(found, getattr(fw, name)(x, axis, **more)), (name, x.dtype, x.shape, x.strides, axis, more)
+
+
+def axes_of(rank: int) -> Iterator[tuple[int, ...] | None]:
+    yield None
+    for count in range(rank + 1):
+        yield from itertools.combinations(range(rank), count)
+
+
+SHAPES: tuple[tuple[int, ...], ...] = (
+    *((), (1,), (7,), (2500,), (5, 67), (200, 17), (3, 1100), (1100, 3), (2, 3, 4), (65, 3, 9), (3, 2, 5, 4)),
+)
+
+
+@EVERY_DTYPE
+def test_every_layout_and_axes(dtype: str) -> None:
+    for turn, shape in enumerate(SHAPES):
+        x = values(dtype, shape)
+        for layout in list(LAYOUTS)[turn % 3 :: 3]:
+            for axes in axes_of(len(shape)):
+                agree(LAYOUTS[layout](x), axes)
+
+
+LARGE: tuple[tuple[tuple[int, ...], Any], ...] = (
+    *(((700_001,), None), ((301, 2049), 1), ((301, 2049), 0), ((301, 2049), None), ((90_000, 7), 1)),
+    *(((90_000, 7), 0), ((3, 200_003), 0), ((200_003, 3), 1), ((6, 8, 40, 40), (0, 2, 3)), ((6, 40, 3000), 1)),
+    *(((9000, 70), 0), ((20, 30_000), 1)),
+)
+
+
+def every_large(dtype: str) -> None:
+    for shape, axis in LARGE:
+        x = values(dtype, shape)
+        agree(x, axis)
+        agree(np.asfortranarray(x), axis, FIVE)
+        agree(x[..., ::-1], axis, FIVE)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "int64", "bool"])
+def test_arrays_larger_than_one_step(dtype: str, threads: int) -> None:
+    fw.set_num_threads(threads)
+    every_large(dtype)
+
+
+@EVERY_ISA
+def test_on_every_isa(isa: str) -> None:
+    processes.output(__file__, FOLDWISE_ISA=isa)
+
+
+@EVERY_DTYPE
+def test_where_and_keepdims(dtype: str) -> None:
+    for shape, axis in (((40, 50), 0), ((40, 50), 1), ((9000,), None), ((4, 5, 600), (0, 2))):
+        x = values(dtype, shape)
+        chosen = np.arange(x.size).reshape(shape) % 3 > 0
+        for keepdims in (False, True):
+            agree(x, axis, keepdims=keepdims)
+            agree(x, axis, keepdims=keepdims, where=chosen)
+    agree(values(dtype, (40, 50)), 0, where=np.arange(50) % 2 > 0)
+
+
+def test_the_order_and_the_number_of_the_names() -> None:
+    x = values("float32", (30, 400))
+    for names in (("min",), ("max", "sum"), ("sum", "sum", "sum"), tuple(reversed(NAMES)), NAMES * 3):
+        agree(x, 1, names)
+    assert fw.reduce_many(x, []) == ()
+    found = fw.reduce_many(x, iter(["sum", "max"]))
+    assert [type(each) for each in found] == [np.float32, np.float32]
+    assert type(fw.reduce_many(x, ["sum"], 0)) is tuple
+
+
+def test_no_elements() -> None:
+    for shape, axis in (((0,), None), ((0, 3), 0), ((3, 0), 0), ((2, 0, 3), (1, 2))):
+        agree(np.zeros(shape, np.float32), axis)
+        agree(np.zeros(shape, np.int32), axis)
+
+
+def test_products_that_leave_the_range_do_not_disturb_their_neighbours() -> None:
+    x = np.full(300_000, 2.0, np.float32)
+    x[::2] = 0.5
+    x[5000:5200] = 1e30
+    x[7000:7200] = 1e-30
+    agree(x, None)
+    agree(x.reshape(300, 1000), 0)
+    agree(np.where(np.arange(x.size) == 8000, np.nan, x), None)
+
+
+def test_whole_numbers_that_overflow() -> None:
+    x = np.full((3, 5000), 2**62, np.int64)
+    agree(x, None)
+    agree(x, 1)
+    agree(np.full((3, 5000), -128, np.int8), 0)
+
+
+@given(data=st.data())
+def test_any_names_of_any_array(data: st.DataObject) -> None:
+    dtype = data.draw(st.sampled_from(cases.DTYPES))
+    shape = tuple(data.draw(st.lists(st.integers(0, 40), max_size=4)))
+    x = LAYOUTS[data.draw(st.sampled_from(list(LAYOUTS)))](values(dtype, shape))
+    axes = tuple(a for a in range(len(shape)) if data.draw(st.booleans()))
+    names = tuple(data.draw(st.lists(st.sampled_from(NAMES), max_size=6)))
+    agree(x, axes, names)
+
+
+REFUSED: tuple[tuple[Any, dict[str, Any], str], ...] = (
+    ("sum", {}, "folds = 'sum' is of type str; give a list of names"),
+    (3, {}, "folds = 3 is of type int; give a list of names"),
+    (["sum", "argmax"], {}, "'argmax' is no reduction; accepted are sum, prod"),
+    (["sum", 3], {}, "3 is no reduction; accepted are sum, prod"),
+    (["sum"], {"axis": 2}, "axis 2 is out of range"),
+    (["sum"], {"axis": (0, 0)}, "twice"),
+    (["sum"], {"keepdims": 1}, "keepdims = 1 is of type int"),
+    (["sum"], {"where": np.ones((2, 3))}, "where has dtype float64"),
+)
+
+
+@pytest.mark.parametrize(("folds", "options", "words"), REFUSED)
+def test_what_is_refused(folds: Any, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(fw.FoldwiseError) as caught:
+        fw.reduce_many(np.ones((2, 3)), folds, **options)
+    assert str(caught.value).startswith("reduce_many: ")
+    assert words in str(caught.value)
+
+
+if __name__ == "__main__":
+    for every in ("float32", "bfloat16", "float64", "int8", "uint64"):
+        every_large(every)
+    sys.stdout.write("done")
