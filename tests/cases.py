@@ -425,7 +425,7 @@ def cases(fold: Fold, dtype: str) -> Iterator[Case]:
 
 
 def allowed_results(fold: Fold, dtype: str) -> tuple[str, ...]:
-    """What `dtype=` may ask for. Logarithms as integers: test_logs.py."""
+    """What `dtype=` may ask for. Logarithms as integers: test_fold_laws.py."""
     if "dtype" not in fold.options:
         return ()
     return FLOATS if dtype in FLOATS or fold.tree.slack else INTEGERS + FLOATS

@@ -25,7 +25,7 @@ FIVE = ("sum", "max", "min", "l2", "mean")
 
 
 def same(left: Any, right: Any) -> bool:
-    return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
+    return bool(left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes())
 
 
 def values(dtype: str, shape: tuple[int, ...]) -> Array:

@@ -48,9 +48,19 @@ def place(
     select_last_index: Any,
     /,
 ) -> Any: ...
+def reduce_many(
+    entrances: dict[str, int],
+    x: Any,
+    folds: Any,
+    axis: Any,
+    keepdims: Any,
+    where: Any,
+    /,
+) -> Any: ...
 def direct_reduce(function: _Function, entrance: int, arguments: dict[str, Any], /) -> _Function: ...
 def direct_scan(function: _Function, entrance: int, arguments: dict[str, Any], /) -> _Function: ...
 def direct_place(function: _Function, entrance: int, arguments: dict[str, Any], /) -> _Function: ...
+def direct_many(function: _Function, entrances: dict[str, int], arguments: dict[str, Any], /) -> _Function: ...
 def run_reduce(
     x: NDArray[Any],
     mask: NDArray[Any] | None,
@@ -73,9 +83,7 @@ def keep_memory(most: int, /) -> None: ...
 def configure(
     numbers: tuple[int, ...],
     entrances: tuple[tuple[tuple[int, int, int, int, float, int], ...], ...],
-    general_reduce: Callable[..., Any],
-    general_scan: Callable[..., Any],
-    general_place: Callable[..., Any],
+    general: tuple[Callable[..., Any], ...],
     wrap: str,
     /,
 ) -> None: ...

@@ -6,9 +6,19 @@ The decorated functions say what a call means; the core binds the same arguments
 from collections.abc import Iterable
 from typing import Any, Final
 
-from . import entrances
 from .arguments import Overflow, as_array
-from .entrances import direct_place, direct_reduction, direct_scan, entrance, place, reduce, scan
+from .entrances import (
+    TOGETHER,
+    direct_many,
+    direct_place,
+    direct_reduction,
+    direct_scan,
+    entrance,
+    many,
+    place,
+    reduce,
+    scan,
+)
 from .errors import AxisError
 
 _SUM: Final = entrance("sum")
@@ -273,6 +283,7 @@ def argmin(
     return place(_ARGMIN, x, axis, out, keepdims, select_last_index)
 
 
+@direct_many
 def reduce_many(
     x: Any,
     /,
@@ -286,7 +297,8 @@ def reduce_many(
 
     Each result is what the function of that name gives, bit for bit, in the order of the names.
     """
-    return entrances.reduce_many(x, folds, axis, keepdims, where)
+    results: tuple[Any, ...] = many(TOGETHER, x, folds, axis, keepdims, where)
+    return results
 
 
 @direct_scan

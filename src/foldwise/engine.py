@@ -4,12 +4,12 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
 from . import _native, arguments, dtypes, whole
-from .arguments import NUMPY, Array, Overflow, as_array, dtype_of, flag, normalised_axes, one_axis
+from .arguments import NUMPY, Array, Overflow, dtype_of
 from .dtypes import Dtype
 from .errors import ArgumentError, OptionError, OverflowedError, ShapeError
 from .folds import SUM, Fold, Number
@@ -57,7 +57,7 @@ class Reduce:
             return _Asked(None, lambda _: _delivered(target, final))
         way = _way(self.fold, dtype_of(x), self.result, self.overflow, x.size)
         # Axes of length 1 may be added to a view freely, so the core sees arrays of one rank.
-        ranked = target if self.keepdims else target.reshape(tuple(1 if a in self.axes else n for a, n in enumerate(x.shape)))
+        ranked = target if self.keepdims else target.reshape(replace(self, keepdims=True).shape_for(x.shape))
 
         def finish(fits: bool) -> Array:
             if not fits and self.fold.ending == "root":
@@ -337,15 +337,10 @@ def _route(fold: Fold, source: Dtype) -> tuple[int, int, int, int, float, int]:
     return way.kernel, way.column, result.code, ending, number, integer
 
 
-def configure(
-    folds: Sequence[Fold],
-    reduce: Callable[..., Any],
-    scan: Callable[..., Any],
-    place: Callable[..., Any],
-) -> None:
-    """Tell the core what is declared in Python: dtypes, the folds of the public functions, and who takes what is not plain."""
+def configure(folds: Sequence[Fold], general: dict[str, Callable[..., Any]]) -> None:
+    """Tell the core what is declared here: dtypes, the folds of the public functions, who takes what is not plain."""
     entrances = tuple(tuple(_route(fold, dtype) for dtype in dtypes.TABLE) for fold in folds)
-    _native.configure(tuple(numpy.num for numpy in NUMPY), entrances, reduce, scan, place, "wrap")
+    _native.configure(tuple(numpy.num for numpy in NUMPY), entrances, tuple(general[kind] for kind in CORE), "wrap")
 
 
 def _heed_environment() -> None:
@@ -369,9 +364,11 @@ def _heed_environment() -> None:
 
 _heed_environment()
 
-CORE: Final = {
+Call = Callable[..., Any]
+CORE: Final[dict[str, tuple[Call, Callable[[Call, Any, dict[str, Any]], Any]]]] = {
     "reduce": (_native.reduce, _native.direct_reduce),
     "scan": (_native.scan, _native.direct_scan),
     "place": (_native.place, _native.direct_place),
+    "many": (_native.reduce_many, _native.direct_many),
 }
 """How each kind of public function enters the core: called with every argument, and standing in for the function."""

@@ -116,41 +116,46 @@ def place_general(code: int, x: Any, axis: Any, out: Any, keepdims: Any, select_
 
 # ---- several folds at once
 
-_TOGETHER: Final = {fold.name: fold for fold in FOLDS}
+TOGETHER: Final = {fold.name: entrance(fold.name) for fold in FOLDS}
+"""The reductions that `many` knows, by name."""
 
 
-def reduce_many(x: Any, folds: Any, axis: Any, keepdims: Any, where: Any) -> tuple[Any, ...]:
-    """The reductions of these names, in their order, from one pass over memory."""
+def many_general(known: dict[str, int], x: Any, folds: Any, axis: Any, keepdims: Any, where: Any) -> tuple[Any, ...]:
+    """What `many` does with any but the plainest arguments: check them all, then run."""
     name = "reduce_many"
     array = as_array(name, x)
     source = arguments.accepted(name, array)
     axes = normalised_axes(name, axis, array.ndim)
     keep = flag(name, "keepdims", keepdims)
     mask = None if where is None else arguments.mask_for(name, where, array)
-    known = ", ".join(_TOGETHER)
+    accepted = ", ".join(known)
     if isinstance(folds, str) or not isinstance(folds, Iterable):
         raise ArgumentError(
             f'{name}: folds = {folds!r} is of type {type(folds).__name__}; give a list of names, as in ["sum", "max"] '
-            f"(accepted: {known})"
+            f"(accepted: {accepted})"
         )
     wanted = tuple(folds)
     for each in wanted:
-        if not isinstance(each, str) or each not in _TOGETHER:
-            raise OptionError(f"{name}: {each!r} is no reduction; accepted are {known}")
+        if not isinstance(each, str) or each not in known:
+            raise OptionError(f"{name}: {each!r} is no reduction; accepted are {accepted}")
     if not wanted:
         return ()
-    reductions = [Reduce(_TOGETHER[each], axes, _TOGETHER[each].result(source), keep) for each in wanted]
+    chosen = [ENTRANCES[known[each]][1] for each in wanted]
+    reductions = [Reduce(fold, axes, fold.result(source), keep) for fold in chosen]
     return tuple(done if done.ndim else done[()] for done in engine.run_together(reductions, array, mask))
 
 
 # ---- into the core
 
-engine.configure([fold for _, fold in ENTRANCES], reduce_general, scan_general, place_general)
+engine.configure(
+    [fold for _, fold in ENTRANCES],
+    {"reduce": reduce_general, "scan": scan_general, "place": place_general, "many": many_general},
+)
 
-reduce: Final[Callable[..., Any]]
-scan: Final[Callable[..., Any]]
-place: Final[Callable[..., Any]]
-reduce, scan, place = (call for call, _ in engine.CORE.values())
+reduce: Final = engine.CORE["reduce"][0]
+scan: Final = engine.CORE["scan"][0]
+place: Final = engine.CORE["place"][0]
+many: Final = engine.CORE["many"][0]
 
 _ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     "reduce": {
@@ -174,14 +179,15 @@ _ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
         "overflow": "wrap",
     },
     "place": {"x": None, "axis": None, "out": None, "keepdims": False, "select_last_index": False},
+    "many": {"x": None, "folds": None, "axis": None, "keepdims": False, "where": None},
 }
-"""What each of them takes after the entrance's number, and what stands for what a function does not take."""
+"""What each of them takes after the entrance, and what stands for what a function does not take."""
 
 
-def _direct(kind: str) -> Callable[[Function], Function]:
+def _direct(kind: str, entered: Callable[[str], Any] = entrance) -> Callable[[Function], Function]:
     def stand_in(function: Function) -> Function:
-        """The function of that name in ENTRANCES without its Python frame: same signature, same documentation."""
-        made: Function = engine.CORE[kind][1](function, entrance(function.__name__), _ARGUMENTS[kind])
+        """The function of that name without its Python frame: same signature, same documentation."""
+        made: Function = engine.CORE[kind][1](function, entered(function.__name__), _ARGUMENTS[kind])
         return made
 
     return stand_in
@@ -190,3 +196,4 @@ def _direct(kind: str) -> Callable[[Function], Function]:
 direct_reduction: Final = _direct("reduce")
 direct_scan: Final = _direct("scan")
 direct_place: Final = _direct("place")
+direct_many: Final = _direct("many", lambda name: TOGETHER)

@@ -145,15 +145,15 @@ struct Arg {
     const int64_t chunk = std::max<int64_t>(1, task_bytes / (block * size)) * block;
     if (plan.lines < 2 * thread_count() && count * size >= serial_bytes) {
       const int64_t chunks = (count + chunk - 1) / chunk;
-      std::vector<Best> parts(static_cast<std::size_t>(chunks));
+      Tiles<Best> parts(chunks);
       for (int64_t line = 0; line < plan.lines; ++line) {
         const Cursor at(plan.kept, plan.kept_rank, plan.source.x, nullptr, line);
         parallel(chunks, [&](int64_t c) {
-          parts[static_cast<std::size_t>(c)] = best_of(at.x, c * chunk, std::min(count, (c + 1) * chunk));
+          parts.data[c] = best_of(at.x, c * chunk, std::min(count, (c + 1) * chunk));
         });
-        Best best = parts[0];
-        for (const Best& part : parts) {
-          if (displaces(part.value, best.value)) best = part;
+        Best best = parts.data[0];
+        for (int64_t c = 1; c < chunks; ++c) {
+          if (displaces(parts.data[c].value, best.value)) best = parts.data[c];
         }
         finish(at.x, plan.sink.out + at.out, best);
       }

@@ -1,8 +1,16 @@
 #include "company.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace foldwise {
+
+namespace {
+
+constexpr auto no_pieces = [](int64_t, int64_t) {};
+constexpr auto no_steps = [](int64_t, Turns&) {};
+
+}  // namespace
 
 void Company::next() {
   Member& member = members_[parts_.size()];
@@ -10,23 +18,68 @@ void Company::next() {
   member.fits = member.kernel(member.plan);
 }
 
-void Company::join(int64_t units, Pieces run) {
-  parts_.push_back({units, run});
+void Company::join(const Part& part) {
+  parts_.push_back(part);
   if (parts_.size() < members_.size()) next();
   else work();
 }
 
+void Company::join(int64_t units, Pieces pieces) { join(Part{units, 0, pieces, no_steps, nullptr, false}); }
+
+const void* Company::join(int64_t tasks, int64_t steps, Stepwise stepwise, const void* made) {
+  const auto kernel = members_[parts_.size()].kernel;
+  std::size_t first = 0;
+  while (members_[first].kernel != kernel) ++first;
+  const bool taken = first < parts_.size();
+  if (taken) made = parts_[first].made;
+  join(Part{tasks, steps, no_pieces, stepwise, made, taken});
+  return made;
+}
+
 void Company::work() const {
-  const int64_t steps = std::max<int64_t>(1, bytes_ / step_bytes);
-  const auto some = [&](int64_t first, int64_t last) {
+  const Part& first = parts_.front();
+  const auto alike = [&](const Part& part) { return part.steps == first.steps && (!part.steps || part.units == first.units); };
+  // Drivers choose by shapes and strides, which are the same for all of them.
+  if (!std::all_of(parts_.begin(), parts_.end(), alike)) std::abort();
+  if (first.steps) by_steps();
+  else by_pieces();
+}
+
+void Company::by_steps() const {
+  std::vector<const Part*> parts;
+  for (const Part& part : parts_) {
+    if (!part.taken) parts.push_back(&part);
+  }
+  share(parts_.front().units, bytes_ / std::max<int64_t>(1, parts_.front().units), [&](int64_t first, int64_t last) {
+    for (int64_t task = first; task < last; ++task) Turns(parts, task);
+  });
+}
+
+void Turns::take(Calls<void(int64_t step)> step) {
+  steps_.push_back(step);
+  if (place() < count()) return next();
+  for (int64_t s = 0; s < parts_.front()->steps; ++s) {
+    for (const auto& each : steps_) each(s);
+  }
+}
+
+void Company::by_pieces() const {
+  const int64_t steps = std::max<int64_t>(1, bytes_ / piece_bytes);
+  share(steps, piece_bytes, [&](int64_t first, int64_t last) {
     for (int64_t step = first; step < last; ++step) {
       for (const Part& part : parts_) {
-        const auto at = [&](int64_t place) { return static_cast<int64_t>(static_cast<__int128>(part.units) * place / steps); };
-        if (at(step) < at(step + 1)) part.run(at(step), at(step + 1));
+        const int64_t from = part.place(step, steps), to = part.place(step + 1, steps);
+        if (from < to) part.pieces(from, to);
       }
     }
-  };
-  share(steps, step_bytes, some);
+  });
+}
+
+// Where a step begins: as far on in the pieces as in memory, and at a round number, that vectors of results be whole.
+int64_t Company::Part::place(int64_t step, int64_t steps) const {
+  constexpr int64_t round = 64;
+  const int64_t exact = static_cast<int64_t>(static_cast<__int128>(units) * step / steps);
+  return step == steps || units < round * steps / 2 ? exact : exact / round * round;
 }
 
 }  // namespace foldwise

@@ -15,28 +15,67 @@ struct Member {
   bool fits;
 };
 
-// Every driver comes as far as its pieces; then it calls the next one, and the last does the work of all. So each waits
-// inside its own call, where what its pieces refer to is alive.
+class Turns;
+
+// Does one task: begins it, hands its steps to turns.take(), and ends it when all have been done.
+using Stepwise = Calls<void(int64_t task, Turns& turns)>;
+
+// Every driver comes as far as its work; then it calls the next one, and the last has the work of all done. So each
+// waits inside its own call, where what its work refers to is alive.
 class Company {
  public:
-  static constexpr int64_t step_bytes = 32 << 10;  // of the source: read by one of them, still there for the others
+  // Of the source: read by one of them, still in cache for the others. Pieces have no state to keep, but a beginning.
+  static constexpr int64_t step_bytes = 8 << 10, piece_bytes = 32 << 10;
 
   Company(std::vector<Member>& members, int64_t bytes) : members_(members), bytes_(bytes) { next(); }
 
-  void join(int64_t units, Pieces run);
+  // Whether the next one to join is the one that finds memory uncached.
+  bool leads() const { return parts_.empty(); }
+
+  // Pieces may be done a few at a time, wherever.
+  void join(int64_t units, Pieces pieces);
+  // A task is so many steps, in their order and on one thread. What is made of them is left in `made`: another one with
+  // the same kernel, which ends it in another way, need not do it again, and gets that place back.
+  const void* join(int64_t tasks, int64_t steps, Stepwise stepwise, const void* made);
 
  private:
+  friend class Turns;
   struct Part {
-    int64_t units;
-    Pieces run;
+    int64_t units, steps;
+    Pieces pieces;
+    Stepwise stepwise;
+    const void* made;
+    bool taken;  // what another one makes
+
+    int64_t place(int64_t step, int64_t steps) const;
   };
 
+  void join(const Part& part);
   void next();
   void work() const;
+  void by_steps() const;
+  void by_pieces() const;
 
   std::vector<Member>& members_;
   const int64_t bytes_;
   std::vector<Part> parts_;
+};
+
+// One task on one thread, gone through by all of them together: begun by each inside the one before it.
+class Turns {
+ public:
+  Turns(const std::vector<const Company::Part*>& parts, int64_t task) : parts_(parts), task_(task) { next(); }
+
+  int place() const { return static_cast<int>(steps_.size()); }
+  int count() const { return static_cast<int>(parts_.size()); }
+  void take(Calls<void(int64_t step)> step);
+
+ private:
+  void next() { parts_[steps_.size()]->stepwise(task_, *this); }
+
+  const std::vector<const Company::Part*>& parts_;
+  const int64_t task_;
+  std::vector<Calls<void(int64_t step)>> steps_;
 };
 
 }  // namespace foldwise

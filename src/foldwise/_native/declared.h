@@ -33,6 +33,7 @@ struct Declared {
   PyObject* general_reduce;
   PyObject* general_scan;
   PyObject* general_place;
+  PyObject* general_many;
   PyObject* wrap;  // the string "wrap"
 };
 

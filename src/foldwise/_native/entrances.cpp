@@ -46,32 +46,33 @@ const Entrance* entrance_argument(PyObject* value) {
   return nullptr;
 }
 
+bool takes(const char* name, Py_ssize_t wanted, Py_ssize_t given) {
+  if (given != wanted) PyErr_Format(PyExc_TypeError, "%s takes %zd arguments, got %zd", name, wanted, given);
+  return given == wanted;
+}
+
 bool is_wrap(PyObject* overflow) { return overflow == declared.wrap; }
 bool is_flag(PyObject* object) { return object == Py_False || object == Py_True; }
 
-// A call as one of the functions below gets it: who is called, and what all of them look at.
+// A call as the functions below get it, and what all of them look at.
 struct Call {
   PyObject* const* args;
   Py_ssize_t count;
-  const Entrance* entrance;
   PyArrayObject* x;
   int code;  // of a plain array, or -1
 
-  Call(const char* name, Py_ssize_t wanted, PyObject* const* given, Py_ssize_t given_count)
-      : args(given), count(given_count), entrance(nullptr) {
-    if (count != wanted) {
-      PyErr_Format(PyExc_TypeError, "%s takes %zd arguments, got %zd", name, wanted, count);
-      return;
-    }
-    entrance = entrance_argument(args[0]);
-    x = reinterpret_cast<PyArrayObject*>(args[1]);
-    code = plain_code(args[1]);
-  }
+  Call(PyObject* const* given, Py_ssize_t given_count)
+      : args(given), count(given_count), x(reinterpret_cast<PyArrayObject*>(args[1])), code(plain_code(args[1])) {}
 
-  Route route() const { return entrance->routes[code]; }
   int rank() const { return PyArray_NDIM(x); }
   PyObject* general(PyObject* function) const { return PyObject_Vectorcall(function, args, count, nullptr); }
 };
+
+// Means of more integers than that need more than 64 bits on the way, which the general path sees to.
+bool too_many(const Route& route, PyArrayObject* x) {
+  constexpr npy_intp exact_in_64_bits = npy_intp{1} << 31;
+  return route.ending == static_cast<int>(Ending::ratio) && PyArray_SIZE(x) > exact_in_64_bits;
+}
 
 // What is left of x's shape when some axes are folded, and where each position of x goes in an array of that shape.
 struct Left {
@@ -92,8 +93,7 @@ struct Left {
   }
 
   // `given`, if it will do, or a new array; null with no error set where the general path must look at it.
-  PyArrayObject* result(PyObject* given) {
-    const int code = call.route().out;
+  PyArrayObject* result(int code, PyObject* given) {
     if (empty || (given != Py_None && !plain_out(given, call.x, code, rank, shape))) return nullptr;
     PyArrayObject* out = given != Py_None ? reinterpret_cast<PyArrayObject*>(Py_NewRef(given))
                                           : new_array(rank, shape, code, nullptr);
@@ -115,20 +115,17 @@ PyObject* handed_back(PyArrayObject* out, PyObject* given) {
 
 // reduce(entrance, x, axis, dtype, out, keepdims, initial, where, overflow)
 PyObject* reduce(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  const Call call("reduce", 9, args, count);
-  if (!call.entrance) return nullptr;
+  const Entrance* entrance = takes("reduce", 9, count) ? entrance_argument(args[0]) : nullptr;
+  if (!entrance) return nullptr;
+  const Call call(args, count);
   uint64_t folded;
   const bool plain = call.code >= 0 && args[3] == Py_None && is_flag(args[5]) && args[6] == Py_None &&
                      args[7] == Py_None && is_wrap(args[8]) && plain_axes(args[2], call.rank(), &folded) && folded;
   if (!plain) return call.general(declared.general_reduce);
-  const Route route = call.route();
-  // Means of more integers than that need more than 64 bits on the way, which the general path sees to.
-  constexpr npy_intp exact_in_64_bits = npy_intp{1} << 31;
-  if (route.ending == static_cast<int>(Ending::ratio) && PyArray_SIZE(call.x) > exact_in_64_bits) {
-    return call.general(declared.general_reduce);
-  }
+  const Route route = entrance->routes[call.code];
+  if (too_many(route, call.x)) return call.general(declared.general_reduce);
   Left left(call, folded, args[5]);
-  PyArrayObject* out = left.result(args[4]);
+  PyArrayObject* out = left.result(route.out, args[4]);
   if (!out) return PyErr_Occurred() ? nullptr : call.general(declared.general_reduce);
   Reduced asked{job_of(route, call.code), {PyArray_BYTES(out), left.strides}, route.finish()};
   reduce_array(call.x, nullptr, folded, &asked, 1);
@@ -137,14 +134,15 @@ PyObject* reduce(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
 // scan(entrance, x, axis, dtype, out, exclusive, reverse, include_initial, overflow)
 PyObject* scan(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  const Call call("scan", 9, args, count);
-  if (!call.entrance) return nullptr;
+  const Entrance* entrance = takes("scan", 9, count) ? entrance_argument(args[0]) : nullptr;
+  if (!entrance) return nullptr;
+  const Call call(args, count);
   int axis;
   const bool plain = call.code >= 0 && args[3] == Py_None && is_flag(args[5]) && is_flag(args[6]) &&
                      args[7] == Py_False && is_wrap(args[8]) && plain_axis(args[2], call.rank(), &axis) &&
                      PyArray_SIZE(call.x) > 0;
   if (!plain) return call.general(declared.general_scan);
-  const Route route = call.route();
+  const Route route = entrance->routes[call.code];
   const npy_intp* shape = PyArray_DIMS(call.x);
   const bool given = args[4] != Py_None;
   if (given && !plain_out(args[4], call.x, route.out, call.rank(), shape)) return call.general(declared.general_scan);
@@ -158,20 +156,58 @@ PyObject* scan(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
 // place(entrance, x, axis, out, keepdims, select_last_index)
 PyObject* place(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  const Call call("place", 6, args, count);
-  if (!call.entrance) return nullptr;
+  const Entrance* entrance = takes("place", 6, count) ? entrance_argument(args[0]) : nullptr;
+  if (!entrance) return nullptr;
+  const Call call(args, count);
   int axis = -1;
   const bool plain = call.code >= 0 && is_flag(args[4]) && is_flag(args[5]) && call.rank() > 0 &&
                      (args[2] == Py_None || plain_axis(args[2], call.rank(), &axis));
   if (!plain) return call.general(declared.general_place);
   const uint64_t every = ~uint64_t{0} >> (64 - call.rank());
   Left left(call, axis < 0 ? every : uint64_t{1} << axis, args[4]);
-  PyArrayObject* out = left.result(args[3]);
+  const Route route = entrance->routes[call.code];
+  PyArrayObject* out = left.result(route.out, args[3]);
   if (!out) return PyErr_Occurred() ? nullptr : call.general(declared.general_place);
-  const Route route = call.route();
   scan_array(job_of(route, call.code), call.x, axis, {PyArray_BYTES(out), left.strides}, 1, false, args[5] == Py_True,
              route.finish());
   return handed_back(out, args[3]);
+}
+
+// reduce_many(entrances by name, x, folds, axis, keepdims, where)
+PyObject* reduce_many(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (!takes("reduce_many", 6, count)) return nullptr;
+  const Call call(args, count);
+  PyObject *known = args[0], *names = args[2];
+  uint64_t folded;
+  const bool plain = call.code >= 0 && (PyTuple_CheckExact(names) || PyList_CheckExact(names)) && is_flag(args[4]) &&
+                     args[5] == Py_None && plain_axes(args[3], call.rank(), &folded) && folded;
+  if (!plain) return call.general(declared.general_many);
+  const Py_ssize_t folds = PySequence_Fast_GET_SIZE(names);
+  std::vector<Route> routes(folds);
+  for (Py_ssize_t i = 0; i < folds; ++i) {
+    PyObject* name = PySequence_Fast_GET_ITEM(names, i);
+    PyObject* number = PyUnicode_CheckExact(name) ? PyDict_GetItemWithError(known, name) : nullptr;
+    const Entrance* entrance = number ? entrance_argument(number) : nullptr;
+    if (!entrance) return PyErr_Occurred() ? nullptr : call.general(declared.general_many);
+    routes[i] = entrance->routes[call.code];
+    if (too_many(routes[i], call.x)) return call.general(declared.general_many);
+  }
+  std::vector<Left> left(folds, Left(call, folded, args[4]));
+  if (left.empty() || left[0].empty) return call.general(declared.general_many);
+  PyObject* results = PyTuple_New(folds);
+  std::vector<Reduced> asked;
+  for (Py_ssize_t i = 0; results && i < folds; ++i) {
+    PyArrayObject* out = left[i].result(routes[i].out, Py_None);
+    if (!out) Py_CLEAR(results);
+    else PyTuple_SET_ITEM(results, i, reinterpret_cast<PyObject*>(out));
+    if (out) asked.push_back({job_of(routes[i], call.code), {PyArray_BYTES(out), left[i].strides}, routes[i].finish()});
+  }
+  if (!results) return nullptr;
+  reduce_array(call.x, nullptr, folded, asked.data(), static_cast<int>(folds));
+  for (Py_ssize_t i = 0; i < folds; ++i) {
+    PyTuple_SET_ITEM(results, i, PyArray_Return(reinterpret_cast<PyArrayObject*>(PyTuple_GET_ITEM(results, i))));
+  }
+  return results;
 }
 
 }  // namespace foldwise

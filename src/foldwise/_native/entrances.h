@@ -5,9 +5,10 @@
 
 namespace foldwise {
 
-// Each as Python calls it: entrance, x, axis, ..., as entrances.py lists them.
+// Each as Python calls it: an entrance, then x, axis, ..., as entrances.py lists them.
 PyObject* reduce(PyObject* self, PyObject* const* args, Py_ssize_t count);
 PyObject* scan(PyObject* self, PyObject* const* args, Py_ssize_t count);
 PyObject* place(PyObject* self, PyObject* const* args, Py_ssize_t count);
+PyObject* reduce_many(PyObject* self, PyObject* const* args, Py_ssize_t count);
 
 }  // namespace foldwise

@@ -10,6 +10,7 @@ namespace foldwise {
 namespace {
 
 constexpr int64_t bytes_without_the_lock = 16 << 10;
+constexpr int64_t bytes_in_cache = 128 << 10;  // what is read several times at no cost
 
 template <class Work>
 void run(int64_t bytes, Work&& work) {
@@ -72,6 +73,15 @@ void reduce_array(PyArrayObject* x, PyArrayObject* mask, uint64_t folded, Reduce
     ReducePlan plan;
     make_plan(plan, *asked, x, mask, folded);
     return run(work_bytes(x), [&] { asked->fits = asked->job.kernel().reduce(plan); });
+  }
+  if (work_bytes(x) <= bytes_in_cache) {
+    return run(work_bytes(x), [&] {
+      ReducePlan plan;
+      for (int i = 0; i < count; ++i) {
+        make_plan(plan, asked[i], x, mask, folded);
+        asked[i].fits = asked[i].job.kernel().reduce(plan);
+      }
+    });
   }
   std::vector<Member> members(count);
   for (int i = 0; i < count; ++i) {

@@ -20,7 +20,7 @@ namespace {
 
 const Isa* current = nullptr;
 
-// direct_reduce(function, entrance, arguments), direct_scan(...), direct_place(...): see direct.h.
+// direct_reduce(function, entrance, arguments), and so on for the others: see direct.h.
 template <Target target>
 PyObject* direct(PyObject*, PyObject* args) {
   PyObject *function, *entrance, *arguments;
@@ -115,12 +115,12 @@ PyObject* keep_memory(PyObject*, PyObject* bytes) {
 
 // ---- configuration
 
-// configure(numbers, entrances, general_reduce, general_scan, general_place, wrap): see entrances.py.
+// configure(numbers, entrances, (general_reduce, general_scan, general_place, general_many), wrap): see entrances.py.
 // An entrance is a route for each dtype: (fold, column, out, ending, number, integer).
 PyObject* configure(PyObject*, PyObject* args) {
-  PyObject *numbers, *entrances, *general_reduce, *general_scan, *general_place, *wrap;
-  if (!PyArg_ParseTuple(args, "O!O!OOOU", &PyTuple_Type, &numbers, &PyTuple_Type, &entrances, &general_reduce,
-                        &general_scan, &general_place, &wrap)) {
+  PyObject *numbers, *entrances, *general[4], *wrap;
+  if (!PyArg_ParseTuple(args, "O!O!(OOOO)U", &PyTuple_Type, &numbers, &PyTuple_Type, &entrances, &general[0], &general[1],
+                        &general[2], &general[3], &wrap)) {
     return nullptr;
   }
   const Py_ssize_t count = PyTuple_GET_SIZE(entrances);
@@ -148,9 +148,8 @@ PyObject* configure(PyObject*, PyObject* args) {
   }
   if (PyErr_Occurred()) return nullptr;
   declared.entrance_count = static_cast<int>(count);
-  Py_XSETREF(declared.general_reduce, Py_NewRef(general_reduce));
-  Py_XSETREF(declared.general_scan, Py_NewRef(general_scan));
-  Py_XSETREF(declared.general_place, Py_NewRef(general_place));
+  PyObject** const kept[] = {&declared.general_reduce, &declared.general_scan, &declared.general_place, &declared.general_many};
+  for (int i = 0; i < 4; ++i) Py_XSETREF(*kept[i], Py_NewRef(general[i]));
   Py_XSETREF(declared.wrap, Py_NewRef(wrap));
   Py_RETURN_NONE;
 }
@@ -235,9 +234,11 @@ PyMethodDef methods[] = {
     {"reduce", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(reduce)), METH_FASTCALL, nullptr},
     {"scan", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(scan)), METH_FASTCALL, nullptr},
     {"place", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(place)), METH_FASTCALL, nullptr},
+    {"reduce_many", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(reduce_many)), METH_FASTCALL, nullptr},
     {"direct_reduce", direct<reduce>, METH_VARARGS, nullptr},
     {"direct_scan", direct<scan>, METH_VARARGS, nullptr},
     {"direct_place", direct<place>, METH_VARARGS, nullptr},
+    {"direct_many", direct<reduce_many>, METH_VARARGS, nullptr},
     {"run_reduce", run_reduce, METH_VARARGS, nullptr},
     {"run_scan", run_scan, METH_VARARGS, nullptr},
     {"empty", empty, METH_VARARGS, nullptr},

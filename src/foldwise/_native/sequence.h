@@ -1,6 +1,7 @@
 // A sequence of any length, folded as its stretches come: blocks into lanes, lanes into the counter.
 #pragma once
-#include "threads.h"
+#include "reduce_work.h"
+#include "sequences.h"
 #include "tree.h"
 
 namespace foldwise::FOLDWISE_ISA {
@@ -8,12 +9,6 @@ namespace foldwise::FOLDWISE_ISA {
 // `k` sequences where they lie interleaved. Every stretch but the last is whole steps. Plain arithmetic runs over a span
 // of blocks under one check; where it left its range, the span is walked again block by block, and a block that left it
 // by itself again in careful arithmetic.
-//
-// A walk shows elements first..first + count - 1 once more: visit(p, some, next) for each stretch, `next` being where
-// memory goes on after it.
-template <class S> using Visit = Calls<void(const S* p, int64_t some, const S* next)>;
-template <class S> using Walk = Calls<void(int64_t first, int64_t count, Visit<S> visit)>;
-
 template <class F, int static_lanes>
 class OpenSequence {
   using T = Terms<F>;
@@ -29,6 +24,8 @@ class OpenSequence {
   int span_log = most_log;
   int64_t position, span_start;
   bool left_range = false;
+  const char* lead = nullptr;
+  int64_t slowness = 1;
 
  public:
   static constexpr int64_t plain_tiles = F::guarded ? most_log + 1 : 0;
@@ -38,14 +35,27 @@ class OpenSequence {
       : k(interleaved), vectors(L * k / T::W), counter{tiles, vectors}, plain{plain_room, vectors}, position(first),
         span_start(first) {}
 
-  void take(const S* p, int64_t count, const S* next, Walk<S> walk) {
+  // Several that take the same elements fetch what comes next together: each from a place of its own on, and so much
+  // slower than it takes.
+  void fetch(const char* from, int64_t slower) {
+    lead = from;
+    slowness = slower;
+  }
+
+  // `next` is where memory goes on afterwards.
+  FW_OUTLINE void take(const S* p, int64_t count, const S* next, Walk walk) {
     if constexpr (F::guarded) clear_range_flags();
     while (count) {
       const int64_t some = std::min(count, T::block - position % T::block);
       const S* end = p + some * k;
       const S* then = some < count ? end : next;
-      const int64_t distance = then == end ? prefetch_distance : (then - p) * static_cast<int64_t>(sizeof(S));
-      fold_piece<F>(p, some, open_tile(), position % T::block > 0, distance);
+      constexpr int64_t size = sizeof(S);
+      Ahead ahead{then == end ? prefetch_distance : (then - p) * size, L * k * size};
+      if (lead) {
+        ahead = {lead - reinterpret_cast<const char*>(p), L * k * size / slowness};
+        lead += some * k * size / slowness;
+      }
+      fold_piece<F>(p, some, open_tile(), position % T::block > 0, ahead);
       position += some;
       p = end;
       count -= some;
@@ -55,13 +65,15 @@ class OpenSequence {
   }
 
   // Nothing follows: the lanes of everything are in the first tile.
-  void end(Walk<S> walk) {
+  void end(Walk walk) {
     if (position % T::block) end_block(walk);
     if (position != span_start) end_span(walk);
     counter.whole();
   }
 
  private:
+  static const S* elements(const char* p) { return reinterpret_cast<const S*>(p); }
+
   Acc* open_tile() {
     if constexpr (F::guarded) return plain.next();
     else return counter.next();
@@ -72,13 +84,13 @@ class OpenSequence {
   }
 
   template <class G>
-  FW_INLINE void fold_piece(const S* p, int64_t count, typename Terms<G>::Acc* tile, bool resume, int64_t distance) const {
+  FW_INLINE void fold_piece(const S* p, int64_t count, typename Terms<G>::Acc* tile, bool resume, Ahead ahead) const {
     if constexpr (G::heavy) fold_into_lanes<G, 0, false>(p, count * k, L * k, tile, resume);
-    else fold_into_lanes<G, static_lanes, true>(p, count * k, L * k, tile, resume, distance);
+    else fold_into_lanes<G, static_lanes, true>(p, count * k, L * k, tile, resume, ahead);
     settle(tile);
   }
 
-  FW_INLINE void end_block(Walk<S> walk) {
+  FW_INLINE void end_block(Walk walk) {
     if constexpr (F::guarded) {
       plain.push();
       if (plain.count == uint64_t{1} << span_log || position % T::block) end_span(walk);
@@ -88,7 +100,7 @@ class OpenSequence {
     }
   }
 
-  FW_OUTLINE void end_span(Walk<S> walk) {
+  FW_OUTLINE void end_span(Walk walk) {
     if constexpr (F::guarded) {
       note_range();
       const Acc* whole = plain.whole();
@@ -103,12 +115,12 @@ class OpenSequence {
       } else if (left_range = false; span_log) {
         span_log = 0;
         position = first;
-        walk(first, count, [&](const S* p, int64_t some, const S* next) { take(p, some, next, walk); });
+        walk(first, count, [&](const char* p, int64_t some, const char* next) { take(elements(p), some, elements(next), walk); });
         if (position % T::block) end_block(walk);
       } else {
         bool resume = false;
-        walk(first, count, [&](const S* p, int64_t some, const S*) {
-          fold_piece<C>(p, some, counter.next(), resume, 0);
+        walk(first, count, [&](const char* p, int64_t some, const char*) {
+          fold_piece<C>(elements(p), some, counter.next(), resume, {});
           resume = true;
         });
         counter.push();
@@ -117,6 +129,49 @@ class OpenSequence {
       clear_range_flags();
     }
   }
+};
+
+// What the driver of sequences is told of a fold.
+template <class F, int static_lanes>
+struct Sequence : ReduceWork<F> {
+  FOLDWISE_REDUCE_WORK(F)
+  using Work::Work;
+  using Open = OpenSequence<F, static_lanes>;
+
+  bool run() const { return fold_sequences(plan, told, this, prefetch); }
+
+ private:
+  static constexpr int64_t most_interleaved = 32;
+
+  static void open(void* state, int64_t k, int64_t first, char* tiles, char* plain) {
+    new (state) Open(k, first, reinterpret_cast<CarefulAcc*>(tiles), reinterpret_cast<Acc*>(plain));
+  }
+  static void take(void* state, const char* p, int64_t count, const char* next, Walk walk) {
+    static_cast<Open*>(state)->take(reinterpret_cast<const S*>(p), count, reinterpret_cast<const S*>(next), walk);
+  }
+  static void fetch(void* state, const char* from, int64_t slower) { static_cast<Open*>(state)->fetch(from, slower); }
+  static void end(void* state, Walk walk) { static_cast<Open*>(state)->end(walk); }
+  static void join_tiles(char* tiles, const char* parts, int64_t chunks, int64_t k) { join(tiles, parts, chunks, L * k / W); }
+  static void read(const void* reduction, char* to, Cursor& from, int64_t count) {
+    static_cast<const Sequence*>(reduction)->reader.sequence(reinterpret_cast<S*>(to), from, count);
+  }
+
+  static bool finish(const ReducePlan& plan, const void* reduction, char* tile, int64_t k, char* out) {
+    auto* lanes = reinterpret_cast<CarefulAcc*>(tile);
+    typename C::template Acc<1> ends[most_interleaved * W];
+    A results[most_interleaved];
+    if constexpr (static_lanes) ends[0] = folded<C, W>(fold_lane_vectors<C>(lanes));
+    else fold_interleaved_lanes<C>(lanes, k, ends);
+    bool fit = true;
+    for (int64_t i = 0; i < k; ++i) fit &= finished<C, 1>(ends[i], plan.finish, results + i);
+    const auto* self = static_cast<const Sequence*>(reduction);
+    self->scatter(out, k > 1 ? self->inner_kept().out : 0, results, k);
+    return fit;
+  }
+
+  static constexpr SequenceFold told{
+      size, T::block, L, sizeof(Open), L / W * static_cast<int64_t>(sizeof(CarefulAcc)),
+      Open::plain_tiles * (L / W) * static_cast<int64_t>(sizeof(Acc)), static_lanes != 0, open, take, fetch, end, join_tiles, finish, read};
 };
 
 }  // namespace foldwise::FOLDWISE_ISA

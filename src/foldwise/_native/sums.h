@@ -139,6 +139,12 @@ struct Squares : Sum<S, A> {
 
   static constexpr A absent() { return A(0); }
   template <int N> static FW_INLINE Acc<N> start(const Pack<A, N>& x) { return {x * x}; }
+  // The square is exact, so that it makes no difference whether it is rounded before it is added.
+  template <int N>
+    requires(std::is_same_v<S, float> || std::is_same_v<S, half>)
+  static FW_INLINE Acc<N> join(const Acc<N>& a, const Pack<A, N>& x) {
+    return {multiplied_and_added(x, x, a.total)};
+  }
   template <int N> static FW_INLINE auto lift(const Acc<N>& a) {
     if constexpr (guarded) return Careful::lifted(a.total);
     else return a;

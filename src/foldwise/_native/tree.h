@@ -2,10 +2,10 @@
 // doubling. Whatever path an array's layout takes, it is one of these steps on the same numbers in the same order.
 #pragma once
 #include <algorithm>
-#include <memory>
 
 #include "blocks.h"
 #include "folds.h"
+#include "units.h"
 
 namespace foldwise::FOLDWISE_ISA {
 
@@ -24,16 +24,21 @@ struct Terms {
   }
 };
 
+// One more element joins an accumulator; a fold may know a shorter way than to make one of the element first.
+template <class F, int W, class S>
+FW_INLINE typename F::template Acc<W> joined(const typename F::template Acc<W>& a, const S* p) {
+  const auto x = load<typename F::Value, W>(p);
+  if constexpr (requires { F::join(a, x); }) return F::join(a, x);
+  else return F::merge(a, F::start(x));
+}
+
 template <class F> constexpr int L_vectors = Terms<F>::L / Terms<F>::W;
 
-// Memory for tiles, aligned to a cache line.
+// Room for so many tiles, or whatever they are.
 template <class T>
-struct Tiles {
-  std::unique_ptr<char[]> memory;
+struct Tiles : Room {
   T* data;
-  explicit Tiles(int64_t count) : memory(count ? new char[count * sizeof(T) + 64] : nullptr) {
-    data = reinterpret_cast<T*>((reinterpret_cast<std::uintptr_t>(memory.get()) + 63) & ~std::uintptr_t{63});
-  }
+  explicit Tiles(int64_t count) : Room(count * static_cast<int64_t>(sizeof(T))), data(reinterpret_cast<T*>(begin())) {}
 };
 
 // ---- 1. elements into lanes
@@ -41,11 +46,9 @@ struct Tiles {
 constexpr int prefetch_distance = 8192;
 constexpr int stream_distance = 512;
 template <bool prefetch>
-FW_INLINE void prefetch_ahead(const void* p, int64_t distance, int bytes) {
+FW_INLINE void prefetch_ahead(const char* p, int bytes) {
   if constexpr (prefetch) {
-    for (int line = 0; line < bytes; line += 64) {
-      __builtin_prefetch(static_cast<const char*>(p) + distance + line, 0, 3);
-    }
+    for (int line = 0; line < bytes; line += 64) __builtin_prefetch(p + line, 0, 3);
   }
 }
 
@@ -55,12 +58,17 @@ FW_INLINE void fetch_ahead(const char* p, int64_t count, int64_t stride, int64_t
   for (int64_t line = 0; line < count * std::abs(stride); line += 64) __builtin_prefetch(ahead + line, 0, 2);
 }
 
+// What will be read soon: how far from here, in bytes, and how much further with each step of lanes (0: as far as the
+// elements themselves go).
+struct Ahead {
+  int64_t distance = prefetch_distance, pace = 0;
+};
+
 // Lane l of `lanes` folds elements l, l + lanes, ... left to right; a lane without an element is absent. A block may
-// come in pieces: all but the last are whole steps, all but the first `resume` on the tile. `distance` is how far ahead
-// of here, in bytes, lies what will be read soon.
+// come in pieces: all but the last are whole steps, all but the first `resume` on the tile.
 template <class F, int static_lanes, bool prefetch>
 FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64_t runtime_lanes,
-                               typename Terms<F>::Acc* tile, bool resume = false, int64_t distance = prefetch_distance) {
+                               typename Terms<F>::Acc* tile, bool resume = false, Ahead ahead = {}) {
   using T = Terms<F>;
   constexpr int W = T::W;
   const int64_t lanes = static_lanes ? static_lanes : runtime_lanes;
@@ -68,14 +76,20 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
   constexpr int group = L_vectors<F> < most ? L_vectors<F> : most;
   const int64_t full = count / lanes;
   const int64_t rest = count % lanes;
+  const int64_t pace = ahead.pace ? ahead.pace : lanes * static_cast<int64_t>(sizeof(*p));
   const auto fold_group = [&]<int G>(std::integral_constant<int, G>, int64_t first) FW_INLINED {
     typename T::Acc acc[G];
     int64_t step = 0;
+    const char* soon = reinterpret_cast<const char*>(p + first * W) + ahead.distance;
+    const auto fetch = [&] FW_INLINED {
+      prefetch_ahead<prefetch>(soon, G * W * static_cast<int>(sizeof(*p)));
+      soon += pace;
+    };
     if (resume) {
       for (int g = 0; g < G; ++g) acc[g] = tile[first + g];
     } else if (full) {
       const typename F::Source* row = p + first * W;
-      prefetch_ahead<prefetch>(row, distance, G * W * static_cast<int>(sizeof(*p)));
+      fetch();
 #pragma GCC unroll 8
       for (int g = 0; g < G; ++g) acc[g] = T::load(row + g * W);
       step = 1;
@@ -84,16 +98,16 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
     }
     for (; step < full; ++step) {
       const typename F::Source* row = p + step * lanes + first * W;
-      prefetch_ahead<prefetch>(row, distance, G * W * static_cast<int>(sizeof(*p)));
+      fetch();
 #pragma GCC unroll 8
-      for (int g = 0; g < G; ++g) acc[g] = F::merge(acc[g], T::load(row + g * W));
+      for (int g = 0; g < G; ++g) acc[g] = joined<F, W>(acc[g], row + g * W);
     }
     if (rest) {
       const typename F::Source* row = p + full * lanes + first * W;
 #pragma GCC unroll 8
       for (int g = 0; g < G; ++g) {
         const int64_t left = rest - (first + g) * W;
-        if (left >= W) acc[g] = F::merge(acc[g], T::load(row + g * W));
+        if (left >= W) acc[g] = joined<F, W>(acc[g], row + g * W);
         else if (left > 0) acc[g] = F::merge(acc[g], T::load_some(row + g * W, left));
       }
     }
@@ -141,7 +155,7 @@ FW_INLINE void fold_rows_by_lane(const Rows<typename F::Source>& rows, int64_t l
       for (int64_t row = lane + T::L; row < rows.count; row += T::L) {
         p = rows(row) + v * W;
 #pragma GCC unroll 4
-        for (int g = 0; g < G; ++g) acc[g] = F::merge(acc[g], T::load(p + g * W));
+        for (int g = 0; g < G; ++g) acc[g] = joined<F, W>(acc[g], p + g * W);
       }
 #pragma GCC unroll 4
       for (int g = 0; g < G; ++g) out[v + g] = acc[g];
@@ -177,7 +191,7 @@ FW_INLINE void fold_rows_streaming(const Rows<typename F::Source>& rows, int64_t
         for (int r = 0; r < R; ++r) {
           const S* here = p[r] + v * W;
           __builtin_prefetch(reinterpret_cast<const char*>(here) + stream_distance, 0, 3);
-          acc = r == 0 ? row == lane ? T::load(here) : F::merge(out[v], T::load(here)) : F::merge(acc, T::load(here));
+          acc = r == 0 ? row == lane ? T::load(here) : joined<F, W>(out[v], here) : joined<F, W>(acc, here);
         }
         out[v] = acc;
       }
@@ -211,7 +225,7 @@ FW_INLINE void fold_rows_by_branch(const Rows<typename F::Source>& rows, int64_t
         for (int step = 0; step < steps; ++step) {
           const S* here = p[leaf * steps + step] + v * T::W;
           __builtin_prefetch(reinterpret_cast<const char*>(here) + stream_distance, 0, 3);
-          acc[leaf] = step ? F::merge(acc[leaf], T::load(here)) : T::load(here);
+          acc[leaf] = step ? joined<F, T::W>(acc[leaf], here) : T::load(here);
         }
       }
 #pragma GCC unroll 3
@@ -241,18 +255,36 @@ FW_INLINE int64_t fold_rows(const Rows<typename F::Source>& rows, int64_t lanes,
   return lanes;
 }
 
+// The tree over at most so many rows, in registers.
+constexpr int64_t few_rows = 8;
+
+template <class G>
+FW_INLINE typename Terms<G>::Acc few_rows_vector(const Rows<typename G::Source>& rows, int64_t column) {
+  typename Terms<G>::Acc acc[few_rows];
+#pragma GCC unroll 8
+  for (int r = 0; r < few_rows; ++r) {
+    if (r < rows.count) acc[r] = Terms<G>::load(rows(r) + column);
+  }
+#pragma GCC unroll 3
+  for (int half = few_rows / 2; half >= 1; half /= 2) {
+#pragma GCC unroll 4
+    for (int r = 0; r < half; ++r) {
+      if (r + half < rows.count) acc[r] = G::merge(acc[r], acc[r + half]);
+    }
+  }
+  return acc[0];
+}
+
 // ---- 2. blocks into a binary counter
 
 // Equal-sized neighbours merge as they complete, the left one's elements first; what is left merges from the right.
 template <class F>
 struct Counter {
   using Acc = typename Terms<F>::Acc;
-  Acc* tiles;    // room for depth(blocks) tiles
+  Acc* tiles;    // room for counter_depth(blocks) tiles
   int64_t size;  // vectors in a tile
   int top = 0;
   uint64_t count = 0;
-
-  static int depth(int64_t blocks) { return std::bit_width(static_cast<uint64_t>(blocks)) + 1; }
 
   Acc* next() { return tiles + top * size; }
   void merge_top() {

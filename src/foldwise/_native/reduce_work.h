@@ -1,0 +1,76 @@
+// What every way of reducing shares: the plan, places in it.
+#pragma once
+#include <atomic>
+
+#include "tree.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+constexpr int64_t prefetch_bytes = 768 << 10;
+
+template <class F>
+struct ReduceWork {
+  using T = Terms<F>;
+  using S = typename T::S;
+  using A = typename T::A;
+  using C = typename F::Careful;
+  using Acc = typename T::Acc;
+  using CarefulAcc = typename Terms<C>::Acc;
+  static constexpr int W = T::W, L = T::L;
+  static constexpr int64_t size = sizeof(S);
+
+  const ReducePlan& plan;
+  const Reader<S> reader;
+  const Scatter<A> scatter;
+  const int64_t blocks;
+  const bool prefetch;
+  std::atomic<bool> fits{true};
+
+  explicit ReduceWork(const ReducePlan& p)
+      : plan(p),
+        reader(p.source, absent_source<S, A>(F::absent())),
+        scatter(scatter_for<A>(p.sink.dtype)),
+        blocks((p.count + T::block - 1) / T::block),
+        prefetch(p.count * p.outputs * size > prefetch_bytes && (!p.company || p.company->leads())) {}
+
+  const Axis& inner_kept() const {
+    static constexpr Axis point{1, 0, 0, 0};
+    return plan.kept_rank ? plan.kept[plan.kept_rank - 1] : point;
+  }
+  const Axis& inner_fold() const {
+    static constexpr Axis point{1, sizeof(S), 0, 0};
+    return plan.fold_rank ? plan.fold[plan.fold_rank - 1] : point;
+  }
+  // Whether what an output folds lies in one piece.
+  bool rows_lie_whole() const { return plan.source.direct && plan.fold_rank <= 1 && inner_fold().x == size; }
+  Cursor kept_cursor(int rank, int64_t position) const {
+    return Cursor(plan.kept, rank, plan.source.x, plan.source.mask, position);
+  }
+  Cursor fold_cursor(const char* x, const char* mask, int64_t position) const {
+    return Cursor(plan.fold, plan.fold_rank, x, mask, position);
+  }
+  void note(bool fit) {
+    if (!fit) fits.store(false, std::memory_order_relaxed);
+  }
+
+  static void join(char* tiles, const char* parts, int64_t chunks, int64_t vectors) {
+    Counter<C> counter{reinterpret_cast<CarefulAcc*>(tiles), vectors};
+    for (int64_t c = 0; c < chunks; ++c) {
+      std::copy_n(reinterpret_cast<const CarefulAcc*>(parts) + c * vectors, vectors, counter.next());
+      counter.push();
+    }
+    counter.whole();
+  }
+};
+
+// The names of ReduceWork, for the structs made from it.
+#define FOLDWISE_REDUCE_WORK(F)                                                                               \
+  using Work = ReduceWork<F>;                                                                                 \
+  using Work::plan, Work::reader, Work::scatter, Work::blocks, Work::prefetch, Work::fits, Work::inner_kept;  \
+  using Work::inner_fold, Work::rows_lie_whole, Work::kept_cursor, Work::fold_cursor, Work::note;             \
+  using Work::join;                                                                                           \
+  using Work::W, Work::L, Work::size;                                                                         \
+  using typename Work::T, typename Work::S, typename Work::A, typename Work::C, typename Work::Acc;           \
+  using typename Work::CarefulAcc;
+
+}  // namespace foldwise::FOLDWISE_ISA

@@ -1,0 +1,182 @@
+// Compiled once per ISA, as what it calls is.
+#include "sequences.h"
+
+#include <atomic>
+#include <bit>
+
+namespace foldwise::FOLDWISE_ISA {
+
+namespace {
+
+constexpr int64_t side_by_side_bytes = 128 << 10;
+constexpr int64_t small_unit_bytes = 32 << 10;  // what one of a company does at once
+constexpr int64_t company_chunk_bytes = 1 << 20;
+
+struct Sequences {
+  const ReducePlan& plan;
+  const SequenceFold& fold;
+  const void* const reduction;
+  const bool from_memory;
+  const int64_t k;
+  const int unit_rank;
+  const Axis line;  // the innermost one that is folded
+  const bool as_they_lie;
+  const int64_t tile_bytes, plain_bytes;
+  int64_t units = 1;
+  std::atomic<bool> fits{true};
+
+  Sequences(const ReducePlan& p, const SequenceFold& f, const void* r, bool memory)
+      : plan(p),
+        fold(f),
+        reduction(r),
+        from_memory(memory),
+        k(f.one ? 1 : p.kept[p.kept_rank - 1].size),
+        unit_rank(f.one ? p.kept_rank : p.kept_rank - 1),
+        line(p.fold_rank ? p.fold[p.fold_rank - 1] : Axis{1, f.item, 0, 0}),
+        as_they_lie(p.source.direct && line.x == k * f.item &&
+                    (p.fold_rank <= 1 || (line.size % f.lanes == 0 && line.size * 8 >= f.block))),
+        tile_bytes(f.tile * k),
+        plain_bytes(f.plain_room * k) {
+    for (int a = 0; a < unit_rank; ++a) units *= plan.kept[a].size;
+  }
+
+  Cursor kept_cursor(int64_t unit) const { return Cursor(plan.kept, unit_rank, plan.source.x, plan.source.mask, unit); }
+
+  // Where they lie, or gathered block by block.
+  void walk(const char* x, const char* mask, int64_t first, int64_t count, Visit visit) const {
+    Cursor from(plan.fold, plan.fold_rank, x, mask, first);
+    if (as_they_lie) {
+      while (count) {
+        const int64_t some = std::min(count, from.left_in_line());
+        const char* p = from.x;
+        from.advance(some);
+        visit(p, some, from.x);
+        count -= some;
+      }
+      return;
+    }
+    const int64_t step = k * fold.item;
+    const Room gathered(fold.block * step);
+    const bool copied = plan.source.direct && line.x == step;
+    while (count) {
+      const int64_t some = std::min(fold.block, count);
+      if (!copied) fold.read(reduction, gathered.begin(), from, some);
+      else for (int64_t done = 0; done < some;) {
+        const int64_t here = std::min(some - done, from.left_in_line());
+        std::memcpy(gathered.begin() + done * step, from.x, here * step);
+        from.advance(here);
+        done += here;
+      }
+      visit(gathered.begin(), some, gathered.begin() + some * step);
+      count -= some;
+    }
+  }
+
+  void finish(int64_t unit, char* tile) {
+    if (!fold.finish(plan, reduction, tile, k, plan.sink.out + kept_cursor(unit).out)) fits.store(false, std::memory_order_relaxed);
+  }
+
+  void run() {
+    const int64_t element_bytes = k * item_size(plan.source.dtype);
+    const bool far_apart = fold.one && as_they_lie && plan.fold_rank > 1 && plan.kept_rank &&
+                           plan.kept[plan.kept_rank - 1].x == line.size * fold.item;
+    if (plan.company && plan.count * element_bytes > small_unit_bytes) in_company(element_bytes);
+    else if (far_apart && from_memory && units >= 4 * thread_count()) side_by_side();
+    else one_by_one();
+  }
+
+  Units units_of(int64_t blocks) const { return {units, plan.count * k * fold.item, blocks, tile_bytes}; }
+
+  void one_by_one() {
+    const auto fold_blocks = [&](int64_t unit, int64_t first, int64_t last, char* tiles) {
+      const Cursor start = kept_cursor(unit);
+      const auto here = [&](int64_t from, int64_t count, Visit visit) { walk(start.x, start.mask, from, count, visit); };
+      const Room state(fold.state), plain(plain_bytes);
+      first *= fold.block;
+      fold.open(state.begin(), k, first, tiles, plain.begin());
+      here(first, std::min(plan.count, last * fold.block) - first, [&](const char* p, int64_t some, const char* next) {
+        fold.take(state.begin(), p, some, next, here);
+      });
+      fold.end(state.begin(), here);
+    };
+    units_of((plan.count + fold.block - 1) / fold.block)
+        .fold_each(plan, fold_blocks, [&](char* tiles, const char* parts, int64_t chunks) { fold.join(tiles, parts, chunks, k); },
+                   [&](int64_t unit, char* tile) { finish(unit, tile); });
+  }
+
+  // Stretches of one sequence lie far apart, and those of its neighbours between them: walked together, as memory goes.
+  void side_by_side() {
+    const Axis& next_to = plan.kept[plan.kept_rank - 1];
+    const int64_t most = next_to.size;
+    const int64_t together = std::clamp<int64_t>(side_by_side_bytes / next_to.x, 1, most);
+    const int64_t per_line = (most + together - 1) / together;
+    const int64_t lines = plan.count / line.size;
+    divide(plan, units / most * per_line, together * plan.count * fold.item, [&](int64_t first, int64_t last) {
+      const int64_t room = counter_depth((plan.count + fold.block - 1) / fold.block) * tile_bytes;
+      const Room tiles(together * room), plain(together * plain_bytes), states(together * fold.state);
+      for (int64_t group = first; group < last; ++group) {
+        const int64_t unit = group / per_line * most + group % per_line * together;
+        const int64_t sequences = std::min(together, most - group % per_line * together);
+        const char* x = kept_cursor(unit).x;
+        const auto each = [&](auto&& act) {
+          for (int64_t i = 0; i < sequences; ++i) {
+            const auto again = [&](int64_t from, int64_t count, Visit visit) { walk(x + i * next_to.x, nullptr, from, count, visit); };
+            act(i, states.begin() + i * fold.state, again);
+          }
+        };
+        each([&](int64_t i, char* state, Walk) { fold.open(state, 1, 0, tiles.begin() + i * room, plain.begin() + i * plain_bytes); });
+        Cursor from(plan.fold, plan.fold_rank - 1, x, nullptr, 0);
+        for (int64_t done = 0; done < lines; ++done, from.advance(1)) {
+          each([&](int64_t i, char* state, Walk again) {
+            const char* p = from.x + i * next_to.x;
+            fold.take(state, p, line.size, p + line.size * fold.item, again);
+          });
+        }
+        each([&](int64_t i, char* state, Walk again) {
+          fold.end(state, again);
+          finish(unit + i, tiles.begin() + i * room);
+        });
+      }
+    });
+  }
+
+  // Chunk by chunk, every chunk in small steps, between those of others that take the same elements.
+  void in_company(int64_t element_bytes) {
+    const auto so_many = [&](int64_t bytes) { return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(bytes / element_bytes))); };
+    const int64_t chunk = so_many(company_chunk_bytes), chunks = (plan.count + chunk - 1) / chunk;
+    const int64_t step = so_many(Company::step_bytes), steps = (std::min(chunk, plan.count) + step - 1) / step;
+    const Room parts(units * chunks * tile_bytes);
+    const void* made = plan.company->join(units * chunks, steps, [&](int64_t task, Turns& turns) {
+      const Cursor start = kept_cursor(task / chunks);
+      const int64_t first = task % chunks * chunk, last = std::min(plan.count, first + chunk);
+      const Room tiles(counter_depth((chunk + fold.block - 1) / fold.block) * tile_bytes), plain(plain_bytes), state(fold.state);
+      const auto here = [&](int64_t from, int64_t count, Visit visit) { walk(start.x, start.mask, from, count, visit); };
+      fold.open(state.begin(), k, first, tiles.begin(), plain.begin());
+      const int64_t place = turns.place(), company = turns.count();
+      turns.take([&](int64_t number) {
+        const int64_t from = first + number * step, count = std::min(step, last - from);
+        if (count <= 0) return;
+        here(from, count, [&](const char* p, int64_t some, const char* next) {
+          const int64_t bytes = step * k * fold.item;
+          if (some == count && as_they_lie) fold.fetch(state.begin(), p + bytes + place * bytes / company, company);
+          fold.take(state.begin(), p, some, next, here);
+        });
+      });
+      fold.end(state.begin(), here);
+      std::memcpy(parts.begin() + task * tile_bytes, tiles.begin(), tile_bytes);
+    }, parts.begin());
+    units_of(chunks).join_each(chunks, static_cast<const char*>(made),
+                               [&](char* all, const char* some, int64_t count) { fold.join(all, some, count, k); },
+                               [&](int64_t unit, char* tile) { finish(unit, tile); });
+  }
+};
+
+}  // namespace
+
+bool fold_sequences(const ReducePlan& plan, const SequenceFold& fold, const void* reduction, bool from_memory) {
+  Sequences sequences(plan, fold, reduction, from_memory);
+  sequences.run();
+  return sequences.fits;
+}
+
+}  // namespace foldwise::FOLDWISE_ISA

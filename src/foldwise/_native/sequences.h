@@ -1,0 +1,30 @@
+// Long rows, and a few interleaved sequences, whatever folds them: how they are walked, and how the work is shared out.
+#pragma once
+#include "blocks.h"
+#include "units.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+// A walk shows elements first..first + count - 1: visit(p, some, next) for each stretch, `next` being where memory goes on
+// after it. Elements are those of `k` sequences, where they lie interleaved.
+using Visit = Calls<void(const char* p, int64_t some, const char* next)>;
+using Walk = Calls<void(int64_t first, int64_t count, Visit visit)>;
+
+// A fold of sequences, for a driver that is the same for all of them: a state, which takes stretches as they come.
+struct SequenceFold {
+  int64_t item, block, lanes;               // bytes of an element as it is read; elements of a block and of a step
+  int64_t state, tile, plain_room;          // bytes, the last two of each sequence
+  bool one;                                 // whether it knows that there is but one sequence
+  void (*open)(void* state, int64_t k, int64_t first, char* tiles, char* plain);
+  void (*take)(void* state, const char* p, int64_t count, const char* next, Walk walk);
+  void (*fetch)(void* state, const char* from, int64_t slower);
+  void (*end)(void* state, Walk walk);      // the lanes of everything are in the first tile
+  void (*join)(char* tiles, const char* parts, int64_t chunks, int64_t k);
+  bool (*finish)(const ReducePlan& plan, const void* reduction, char* tile, int64_t k, char* out);
+  void (*read)(const void* reduction, char* to, Cursor& from, int64_t count);
+};
+
+// `reduction` is what finish and read are handed back. Returns whether every result fitted.
+bool fold_sequences(const ReducePlan& plan, const SequenceFold& fold, const void* reduction, bool from_memory);
+
+}  // namespace foldwise::FOLDWISE_ISA

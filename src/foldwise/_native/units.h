@@ -1,0 +1,43 @@
+// Work in units of so many blocks each: shared out over threads, or done in step with others.
+#pragma once
+#include "company.h"
+
+namespace foldwise {
+
+// Memory that begins at a cache line.
+class Room {
+ public:
+  explicit Room(int64_t bytes);
+  ~Room();
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+
+  char* begin() const { return begin_; }
+
+ private:
+  char *memory_, *begin_;
+};
+
+// Has pieces done: now, or in step with those of others.
+void divide(const ReducePlan& plan, int64_t units, int64_t unit_bytes, Pieces pieces);
+
+// How many tiles a binary counter of so many blocks needs.
+int counter_depth(int64_t blocks);
+
+struct Units {
+  int64_t count, bytes;        // how many there are, and how much each reads
+  int64_t blocks, tile_bytes;  // how many blocks each has, and what folding them leaves
+
+  // Leaves the lanes of blocks first..last - 1 in the first of the tiles.
+  using Fold = Calls<void(int64_t unit, int64_t first, int64_t last, char* tiles)>;
+  // Merges the lanes of chunks, all of one size but the last, into the first of the tiles.
+  using Join = Calls<void(char* tiles, const char* parts, int64_t chunks)>;
+  // Writes the outputs.
+  using Finish = Calls<void(int64_t unit, char* tile)>;
+
+  // Folds every unit, in chunks where there are few for the threads.
+  void fold_each(const ReducePlan& plan, Fold fold, Join join, Finish finish) const;
+  void join_each(int64_t chunks, const char* parts, Join join, Finish finish) const;
+};
+
+}  // namespace foldwise
