@@ -42,6 +42,7 @@ SIGNATURES = {
     **{fold.name: signature(fold) for fold in cases.FOLDS},
     "argmax": PLACE,
     "argmin": PLACE,
+    "reduce_many": "(x, /, folds, axis=None, *, keepdims=False, where=None)",
     "cumulative_sum": STANDARD_SCAN,
     "cumulative_prod": STANDARD_SCAN,
     "operator": None,

@@ -18,11 +18,12 @@ struct Arg {
   const ScanPlan& plan;
   const Reader<S> reader;
   const int64_t count;
-  const bool as_it_lies, last;
+  const bool as_it_lies, from_memory, last;
 
   explicit Arg(const ScanPlan& p)
       : plan(p), reader(p.source, absent_source<S, A>(Fold::absent())), count(length_of(p)),
-        as_it_lies(p.source.direct && !p.nest_rank && p.along.x == size), last(p.shifted) {}
+        as_it_lies(p.source.direct && !p.nest_rank && p.along.x == size),
+        from_memory(count * p.lines * size > prefetch_bytes), last(p.shifted) {}
 
   static int64_t length_of(const ScanPlan& plan) {
     if (!plan.nest_rank) return plan.along.size;
@@ -48,7 +49,8 @@ struct Arg {
   bool run() {
     constexpr int64_t fewest_columns = 8;
     const Axis* inner = plan.kept_rank ? &plan.kept[plan.kept_rank - 1] : nullptr;
-    const bool closer = inner && !plan.nest_rank && inner->size >= fewest_columns && std::abs(inner->x) < std::abs(plan.along.x);
+    const bool closer = inner && !plan.nest_rank && inner->size >= fewest_columns &&
+                        (std::abs(inner->x) < std::abs(plan.along.x) || lie_narrow(*inner));
     if (closer && count <= std::numeric_limits<Index>::max()) columns(*inner);
     else lines();
     return true;
@@ -111,13 +113,17 @@ struct Arg {
     const auto found = [&](int64_t i) FW_INLINED { return is_it(load<A, W>(p + i).v[0]); };
     if (last) {
       int64_t i = n;
-      while (i >= W && !any_lane(found(i - W))) i -= W;
+      for (; i >= W; i -= W) {
+        if (const unsigned where = lanes_where(found(i - W))) return i - W + std::bit_width(where) - 1;
+      }
       while (!at(i - 1)) --i;
       return i - 1;
     }
     int64_t i = 0;
     while (i + 4 * W <= n && !any_lane(found(i) | found(i + W) | found(i + 2 * W) | found(i + 3 * W))) i += 4 * W;
-    while (i + W <= n && !any_lane(found(i))) i += W;
+    for (; i + W <= n; i += W) {
+      if (const unsigned where = lanes_where(found(i))) return i + std::countr_zero(where);
+    }
     while (!at(i)) ++i;
     return i;
   }
@@ -127,7 +133,7 @@ struct Arg {
     Best best{Fold::absent(), first / block};
     for (int64_t at = first; at < end; at += block) {
       const int64_t some = std::min(block, end - at);
-      if (as_it_lies) fetch_ahead(x + at * size, some, size);
+      if (as_it_lies && from_memory) fetch_ahead(x + at * size, some, size);
       const A value = extreme_of(block_at(x, at, some, gathered), some);
       if (at == first || displaces(value, best.value)) best = {value, at / block};
     }
@@ -169,21 +175,29 @@ struct Arg {
 
   // ---- columns: each strip keeps its best and their places, row by row
 
+  // Lines of a few elements, one after the other in memory: turned into as many rows in cache.
+  bool lie_narrow(const Axis& kept) const {
+    return as_it_lies && count >= 2 && count <= most_interleaved_words && kept.x == count * size;
+  }
+
   void columns(const Axis& kept) {
-    const bool rows_lie = plan.source.direct && kept.x == size;
+    const bool rows_lie = plan.source.direct && kept.x == size, narrow = lie_narrow(kept);
     const int64_t strips = (kept.size + strip - 1) / strip;
     const int64_t units = plan.lines / kept.size * strips;
     share(units, std::min(kept.size, strip) * count * size, [&](int64_t from, int64_t to) {
-      S gathered[strip];
+      S gathered[most_interleaved_words * strip];
       A held[strip];
       Index places[strip];
       for (int64_t unit = from; unit < to; ++unit) {
         const Cursor at(plan.kept, plan.kept_rank - 1, plan.source.x, nullptr, unit / strips);
         const int64_t first = unit % strips * strip, columns = std::min(strip, kept.size - first);
         const char* x = at.x + first * kept.x;
+        if (narrow) deinterleave(gathered, strip, x, count, columns);
         for (int64_t row = 0; row < count; ++row, x += plan.along.x) {
           const S* in = reinterpret_cast<const S*>(x);
-          if (!rows_lie) {
+          if (narrow) {
+            in = gathered + row * strip;
+          } else if (!rows_lie) {
             reader(gathered, x, nullptr, kept, columns);
             in = gathered;
           }

@@ -1,7 +1,6 @@
 #include "company.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace foldwise {
 
@@ -37,20 +36,26 @@ const void* Company::join(int64_t tasks, int64_t steps, Stepwise stepwise, const
 }
 
 void Company::work() const {
-  const Part& first = parts_.front();
-  const auto alike = [&](const Part& part) { return part.steps == first.steps && (!part.steps || part.units == first.units); };
-  // Drivers choose by shapes and strides, which are the same for all of them.
-  if (!std::all_of(parts_.begin(), parts_.end(), alike)) std::abort();
-  if (first.steps) by_steps();
-  else by_pieces();
+  std::vector<const Part*> left;
+  for (const Part& part : parts_) {
+    if (!part.taken) left.push_back(&part);
+  }
+  // What one dtype is read as may be walked otherwise than what another is read as: those that go alike go together.
+  while (!left.empty()) {
+    const Part& first = *left.front();
+    const auto others = std::stable_partition(left.begin(), left.end(), [&](const Part* part) {
+      return part->steps == first.steps && (!part->steps || part->units == first.units);
+    });
+    const std::vector<const Part*> together(left.begin(), others);
+    left.erase(left.begin(), others);
+    if (first.steps) by_steps(together);
+    else by_pieces(together);
+  }
 }
 
-void Company::by_steps() const {
-  std::vector<const Part*> parts;
-  for (const Part& part : parts_) {
-    if (!part.taken) parts.push_back(&part);
-  }
-  share(parts_.front().units, bytes_ / std::max<int64_t>(1, parts_.front().units), [&](int64_t first, int64_t last) {
+void Company::by_steps(const std::vector<const Part*>& parts) const {
+  const int64_t tasks = parts.front()->units;
+  share(tasks, bytes_ / std::max<int64_t>(1, tasks), [&](int64_t first, int64_t last) {
     for (int64_t task = first; task < last; ++task) Turns(parts, task);
   });
 }
@@ -63,13 +68,13 @@ void Turns::take(Calls<void(int64_t step)> step) {
   }
 }
 
-void Company::by_pieces() const {
+void Company::by_pieces(const std::vector<const Part*>& parts) const {
   const int64_t steps = std::max<int64_t>(1, bytes_ / piece_bytes);
   share(steps, piece_bytes, [&](int64_t first, int64_t last) {
     for (int64_t step = first; step < last; ++step) {
-      for (const Part& part : parts_) {
-        const int64_t from = part.place(step, steps), to = part.place(step + 1, steps);
-        if (from < to) part.pieces(from, to);
+      for (const Part* part : parts) {
+        const int64_t from = part->place(step, steps), to = part->place(step + 1, steps);
+        if (from < to) part->pieces(from, to);
       }
     }
   });

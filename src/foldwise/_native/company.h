@@ -27,7 +27,10 @@ class Company {
   // Of the source: read by one of them, still in cache for the others. Pieces have no state to keep, but a beginning.
   static constexpr int64_t step_bytes = 8 << 10, piece_bytes = 32 << 10;
 
-  Company(std::vector<Member>& members, int64_t bytes) : members_(members), bytes_(bytes) { next(); }
+  Company(std::vector<Member>& members, int64_t bytes) : members_(members), bytes_(bytes) {}
+
+  // Has all of them done.
+  void run() { next(); }
 
   // Whether the next one to join is the one that finds memory uncached.
   bool leads() const { return parts_.empty(); }
@@ -53,8 +56,8 @@ class Company {
   void join(const Part& part);
   void next();
   void work() const;
-  void by_steps() const;
-  void by_pieces() const;
+  void by_steps(const std::vector<const Part*>& parts) const;
+  void by_pieces(const std::vector<const Part*>& parts) const;
 
   std::vector<Member>& members_;
   const int64_t bytes_;

@@ -88,7 +88,7 @@ void reduce_array(PyArrayObject* x, PyArrayObject* mask, uint64_t folded, Reduce
     members[i].kernel = asked[i].job.kernel().reduce;
     make_plan(members[i].plan, asked[i], x, mask, folded);
   }
-  run(work_bytes(x), [&] { Company(members, work_bytes(x)); });
+  run(work_bytes(x), [&] { Company(members, work_bytes(x)).run(); });
   for (int i = 0; i < count; ++i) asked[i].fits = members[i].fits;
 }
 

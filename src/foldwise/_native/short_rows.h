@@ -61,7 +61,7 @@ struct ShortRows : ReduceWork<F> {
   // Rows of two to four elements, one after the other in memory: turned into that many columns in cache.
   bool fold_narrow_rows(const char* x, int64_t rows, A* out) const {
     constexpr int64_t batch = 256;
-    S columns[most_interleaved_words * batch];
+    S columns[few_rows * batch];
     deinterleave(columns, batch, x, plan.count, rows);
     const int64_t whole = (rows + W - 1) / W * W;
     for (int64_t c = 0; c < plan.count; ++c) std::fill(columns + c * batch + rows, columns + c * batch + whole, reader.absent);

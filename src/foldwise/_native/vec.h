@@ -142,6 +142,27 @@ FW_INLINE bool any_lane(V holds) {
   return any;
 }
 
+// The lanes of four or eight bytes in which a comparison holds, as bits.
+template <class V>
+FW_INLINE unsigned lanes_where(V holds) {
+  [[maybe_unused]] constexpr bool wide = sizeof(holds[0]) == 8;
+#if defined(__AVX512F__)
+  if constexpr (sizeof(V) == 64 && wide) return _mm512_movepi64_mask((__m512i)holds);
+  else if constexpr (sizeof(V) == 64) return _mm512_movepi32_mask((__m512i)holds);
+#endif
+#if defined(__AVX2__)
+  if constexpr (sizeof(V) == 32 && wide) return _mm256_movemask_pd((__m256d)holds);
+  else if constexpr (sizeof(V) == 32) return _mm256_movemask_ps((__m256)holds);
+#endif
+#if defined(__x86_64__)
+  if constexpr (sizeof(V) == 16 && wide) return _mm_movemask_pd((__m128d)holds);
+  else if constexpr (sizeof(V) == 16) return _mm_movemask_ps((__m128)holds);
+#endif
+  unsigned bits = 0;
+  for (int i = 0; i < static_cast<int>(sizeof(V) / sizeof(holds[0])); ++i) bits |= unsigned(holds[i] != 0) << i;
+  return bits;
+}
+
 // ---- moving elements about
 
 template <int... I, class V>
