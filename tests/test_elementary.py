@@ -13,7 +13,8 @@ from trees import Array
 import foldwise as fw
 
 LOG_ULPS = {"float32": 0.52, "float64": 0.70}
-# exp(-t) is off by 0.70 of its last place, which counts half or less in 1 + exp(-t); the sum rounds, then the logarithm.
+# exp(-t) is off by 0.70 of its last place, half or less of the last place of 1 + exp(-t); the sum rounds, then the
+# logarithm.
 SUM_ULPS = {"float32": 0.70 / 2 + 0.5, "float64": 0.70 / 2 + 0.5}
 
 

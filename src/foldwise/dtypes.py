@@ -1,12 +1,10 @@
 """The one table of dtypes: what the two standards call each, and which kernel column reads it as it lies."""
 
-from dataclasses import dataclass
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Dtype:
+class Dtype(NamedTuple):
     """A dtype, by its name in NumPy (ml_dtypes for bfloat16)."""
 
     name: str

@@ -3,7 +3,6 @@
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -26,8 +25,7 @@ _ENDING_CODES: Final = {name: code for code, name in enumerate(_native.ending_na
 # ---- what is asked for, checked
 
 
-@dataclass(frozen=True, slots=True)
-class Reduce:
+class Reduce(NamedTuple):
     """One fold over some axes: everything decided, nothing left to guess."""
 
     fold: Fold
@@ -43,7 +41,7 @@ class Reduce:
 
     def _asked(self, x: Array, out: Array | None, where: Array | None) -> "_Asked":
         if _through_floats(self.fold, self.result):
-            real = replace(self, result=FLOAT64)._asked(x, None, where)
+            real = self._replace(result=FLOAT64)._asked(x, None, where)
             return _Asked(
                 real.job,
                 lambda fits: _delivered(whole.truncated(self.fold.name, self.result, real.finish(fits)), out),
@@ -57,7 +55,7 @@ class Reduce:
             return _Asked(None, lambda _: _delivered(target, final))
         way = _way(self.fold, dtype_of(x), self.result, self.overflow, x.size)
         # Axes of length 1 may be added to a view freely, so the core sees arrays of one rank.
-        ranked = target if self.keepdims else target.reshape(replace(self, keepdims=True).shape_for(x.shape))
+        ranked = target if self.keepdims else target.reshape(self._replace(keepdims=True).shape_for(x.shape))
 
         def finish(fits: bool) -> Array:
             if not fits and self.fold.ending == "root":
@@ -94,11 +92,11 @@ class Reduce:
 
     def _mean_of_chosen(self, x: Array, where: Array) -> Array:
         source = dtype_of(x)
-        count = replace(self, fold=SUM, result=INT64).run(where)
+        count = self._replace(fold=SUM, result=INT64).run(where)
         if source.kind == "f":
             # In the accumulator's own dtype: what the mask leaves out changes nothing, not even the bits.
             wide = FLOAT64 if dtypes.column_for(source, self.result, True) == "float64" else dtypes.BY_NAME["float32"]
-            total = replace(self, fold=SUM, result=wide).run(x, None, where)
+            total = self._replace(fold=SUM, result=wide).run(x, None, where)
             with np.errstate(all="ignore"):
                 mean = np.asarray(total.astype(np.float64) / count)
                 mean = mean.astype(NUMPY[wide.code]).astype(NUMPY[self.result.code])
@@ -107,7 +105,7 @@ class Reduce:
         if self.result.kind != "f" and not count.all():
             self._of_nothing()
         halves = whole.halves(x)
-        sums = [replace(self, fold=SUM, result=INT64).run(half, None, where) for half in halves]
+        sums = [self._replace(fold=SUM, result=INT64).run(half, None, where) for half in halves]
         return whole.means(sums, count, self.result)
 
 
@@ -129,8 +127,7 @@ def run_together(reductions: Sequence[Reduce], x: Array, where: Array | None = N
     return _run_asked(x, reductions[0].axes, where, [each._asked(x, None, where) for each in reductions])
 
 
-@dataclass(frozen=True, slots=True)
-class Scan:
+class Scan(NamedTuple):
     """One fold along an axis with its steps kept. Axis None walks every axis in C order, into one dimension."""
 
     name: str
@@ -152,7 +149,7 @@ class Scan:
     def run(self, x: Array, out: Array | None = None) -> Array:
         """Scan `x`. `out`, where given, has the result's shape and dtype, and may be `x` itself."""
         if _through_floats(self.fold, self.result):
-            return _delivered(whole.truncated(self.name, self.result, replace(self, result=FLOAT64).run(x)), out)
+            return _delivered(whole.truncated(self.name, self.result, self._replace(result=FLOAT64).run(x)), out)
         start = self.fold.start(self.result)
         in_place = out is not None and arguments.same_memory(x, out)
         read_again = self.exclusive or self.include_initial or (self.result.kind == "f" and start != 0)
@@ -176,8 +173,7 @@ class Scan:
         return _delivered(target, final)
 
 
-@dataclass(frozen=True, slots=True)
-class Arg:
+class Arg(NamedTuple):
     """Where along an axis the extreme is: the first of equals, or the last. Axis None takes all in C order."""
 
     fold: Fold

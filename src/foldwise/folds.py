@@ -1,8 +1,7 @@
 """Every fold as a value."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from . import dtypes
 from .dtypes import Dtype
@@ -26,8 +25,7 @@ def _highest(result: Dtype) -> Number:
     return dtypes.limits(result)[1]
 
 
-@dataclass(frozen=True, slots=True)
-class Fold:
+class Fold(NamedTuple):
     """What is computed: where it starts, the rows of the native table that do it, and what is done at the end."""
 
     name: str
