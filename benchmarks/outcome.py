@@ -8,7 +8,7 @@ from typing import Any
 
 from .cases import Case, sharing_data
 from .machine import Machine
-from .measure import Effort, Racer, Samples, race, seconds_per_call, times_faster
+from .measure import Effort, Racer, Samples, as_written, race, seconds_per_call, times_faster
 from .operations import Array
 from .peers import OURS, Contender
 
@@ -112,7 +112,7 @@ def outcome_of(
     absent: dict[str, str] = {}
     for name, contender in contenders.items():
         try:
-            call = contender.prepare(case, case.view_of(base), reuse=reuse)
+            call = as_written(contender.prepare(case, case.view_of(base), reuse=reuse))
             racers[name] = Racer(call, seconds_per_call(call, effort), always=name == OURS)
         except Exception as reason:  # whatever a peer raises when it lacks a dtype or an operator
             if name == OURS:
@@ -121,7 +121,7 @@ def outcome_of(
     probe, moved = machine.copying if case.is_scan else machine.reading
     racers[LIMIT] = Racer(probe, seconds_per_call(probe, effort), always=True)
     if case.operation.like_sum:
-        total = contenders[OURS].prepare(replace(case, op="sum"), case.view_of(base), reuse=reuse)
+        total = as_written(contenders[OURS].prepare(replace(case, op="sum"), case.view_of(base), reuse=reuse))
         racers[SUM] = Racer(total, seconds_per_call(total, effort), always=True)
     return Outcome(case, race(racers, effort), moves(case) / moved, absent)
 
