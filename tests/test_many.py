@@ -107,6 +107,8 @@ def test_the_order_and_the_number_of_the_names() -> None:
     x = values("float32", (30, 400))
     for names in (("min",), ("max", "sum"), ("sum", "sum", "sum"), tuple(reversed(NAMES)), NAMES * 3):
         agree(x, 1, names)
+    large = values("float32", (60_000,))
+    assert set(fw.reduce_many(large, ["sum", "max"] * 2000)) == {fw.sum(large), fw.max(large)}
     assert fw.reduce_many(x, []) == ()
     found = fw.reduce_many(x, iter(["sum", "max"]))
     assert [type(each) for each in found] == [np.float32, np.float32]

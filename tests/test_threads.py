@@ -77,6 +77,11 @@ def test_thread_counts_of_outputs_and_options() -> None:
             fw.cumsum(x, dtype=np.float64),
             fw.cumprod(x, axis=1),
             fw.prod(x, axis=(0, 1), keepdims=True),
+            *fw.reduce_many(x, ["sum", "prod", "l2", "logsumexp", "mean"], axis=1),
+            *fw.reduce_many(x, ["max", "prod", "sum"], keepdims=True),
+            *fw.reduce_many(whole, ["l2", "sum", "any"], axis=0),
+            fw.argmax(x, axis=0),
+            fw.argmin(x, axis=1),
         ]
 
     fw.set_num_threads(1)
@@ -187,8 +192,11 @@ def test_several_python_threads_at_once() -> None:
     def work(x: Array) -> list[bytes]:
         return [
             result.tobytes()
-            for fold in (fw.sum, fw.prod, fw.cumsum)
-            for result in (fold(x, axis=0), fold(x, axis=1))
+            for axis in (0, 1)
+            for result in (
+                *(fold(x, axis=axis) for fold in (fw.sum, fw.prod, fw.cumsum)),
+                *fw.reduce_many(x, ["max", "mean", "sum"], axis=axis),
+            )
         ]
 
     wanted = [work(x) for x in inputs]

@@ -3,6 +3,8 @@
 #define NO_IMPORT_ARRAY
 #include "jobs.h"
 
+#include <algorithm>
+
 #include "company.h"
 
 namespace foldwise {
@@ -10,6 +12,7 @@ namespace foldwise {
 namespace {
 
 constexpr int64_t bytes_without_the_lock = 16 << 10;
+constexpr int most_together = 16;
 constexpr int64_t bytes_in_cache = 128 << 10;  // what is read several times at no cost
 
 template <class Work>
@@ -83,13 +86,17 @@ void reduce_array(PyArrayObject* x, PyArrayObject* mask, uint64_t folded, Reduce
       }
     });
   }
-  std::vector<Member> members(count);
-  for (int i = 0; i < count; ++i) {
-    members[i].kernel = asked[i].job.kernel().reduce;
-    make_plan(members[i].plan, asked[i], x, mask, folded);
+  // Each waits inside the one before it, so there is an end to how many go together.
+  for (int first = 0; first < count; first += most_together) {
+    std::vector<Member> members(std::min(most_together, count - first));
+    Reduced* some = asked + first;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      members[i].kernel = some[i].job.kernel().reduce;
+      make_plan(members[i].plan, some[i], x, mask, folded);
+    }
+    run(work_bytes(x), [&] { Company(members, work_bytes(x)).run(); });
+    for (std::size_t i = 0; i < members.size(); ++i) some[i].fits = members[i].fits;
   }
-  run(work_bytes(x), [&] { Company(members, work_bytes(x)).run(); });
-  for (int i = 0; i < count; ++i) asked[i].fits = members[i].fits;
 }
 
 bool scan_array(const Job& job, PyArrayObject* x, int axis, Output out, int64_t length, bool reverse, bool shifted,
