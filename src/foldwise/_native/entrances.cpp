@@ -137,19 +137,22 @@ PyObject* scan(PyObject*, PyObject* const* args, Py_ssize_t count) {
   const Entrance* entrance = takes("scan", 9, count) ? entrance_argument(args[0]) : nullptr;
   if (!entrance) return nullptr;
   const Call call(args, count);
-  int axis;
+  int axis = -1;  // all of them, in C order
+  const bool every = args[2] == Py_None;
   const bool plain = call.code >= 0 && args[3] == Py_None && is_flag(args[5]) && is_flag(args[6]) &&
-                     args[7] == Py_False && is_wrap(args[8]) && plain_axis(args[2], call.rank(), &axis) &&
-                     PyArray_SIZE(call.x) > 0;
+                     args[7] == Py_False && is_wrap(args[8]) && PyArray_SIZE(call.x) > 0 && call.rank() > 0 &&
+                     (every || plain_axis(args[2], call.rank(), &axis));
   if (!plain) return call.general(declared.general_scan);
   const Route route = entrance->routes[call.code];
-  const npy_intp* shape = PyArray_DIMS(call.x);
+  const npy_intp size = PyArray_SIZE(call.x);
+  const npy_intp* shape = every ? &size : PyArray_DIMS(call.x);
+  const int rank = every ? 1 : call.rank();
   const bool given = args[4] != Py_None;
-  if (given && !plain_out(args[4], call.x, route.out, call.rank(), shape)) return call.general(declared.general_scan);
+  if (given && !plain_out(args[4], call.x, route.out, rank, shape)) return call.general(declared.general_scan);
   PyArrayObject* out = given ? reinterpret_cast<PyArrayObject*>(Py_NewRef(args[4]))
-                             : new_array(call.rank(), shape, route.out, call.x);
+                             : new_array(rank, shape, route.out, every ? nullptr : call.x);
   if (!out) return nullptr;
-  scan_array(job_of(route, call.code), call.x, axis, {PyArray_BYTES(out), PyArray_STRIDES(out)}, shape[axis],
+  scan_array(job_of(route, call.code), call.x, axis, {PyArray_BYTES(out), PyArray_STRIDES(out)}, shape[every ? 0 : axis],
              args[6] == Py_True, args[5] == Py_True, route.finish());
   return reinterpret_cast<PyObject*>(out);
 }

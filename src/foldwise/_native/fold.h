@@ -4,6 +4,7 @@
 //   Acc<N>            the running state of N neighbouring outputs, as packs
 //   absent()          the value that changes nothing, for places with no element
 //   start, merge      an accumulator of one element; two accumulators, the left one's elements first
+//   join              an accumulator and one more element, where that has a shorter way to the same bits
 //   result            what the accumulator stands for; judged, of integers, exactly; root, its root where that reaches further
 //   Careful, lift     the fold in arithmetic that cannot leave its range; the same type where none is needed
 //   guarded, heavy    whether plain results need that check; whether a step is so long that loops are not unrolled
