@@ -15,48 +15,11 @@ _Job = tuple[int, int, int, int]
 _Finish = tuple[float, int, int, int, int]
 """The initial value as float and as 64-bit pattern, the limits that integers are judged by, and the ending."""
 
-def reduce(
-    entrance: int,
-    x: Any,
-    axis: Any,
-    dtype: Any,
-    out: Any,
-    keepdims: Any,
-    initial: Any,
-    where: Any,
-    overflow: Any,
-    /,
-) -> Any: ...
-def scan(
-    entrance: int,
-    x: Any,
-    axis: Any,
-    dtype: Any,
-    out: Any,
-    exclusive: Any,
-    reverse: Any,
-    include_initial: Any,
-    overflow: Any,
-    /,
-) -> Any: ...
-def place(
-    entrance: int,
-    x: Any,
-    axis: Any,
-    out: Any,
-    keepdims: Any,
-    select_last_index: Any,
-    /,
-) -> Any: ...
-def reduce_many(
-    entrances: dict[str, int],
-    x: Any,
-    folds: Any,
-    axis: Any,
-    keepdims: Any,
-    where: Any,
-    /,
-) -> Any: ...
+# After the entrance, everything that the general function of that kind takes: entrances.py.
+def reduce(entrance: int, /, *arguments: Any) -> Any: ...
+def scan(entrance: int, /, *arguments: Any) -> Any: ...
+def place(entrance: int, /, *arguments: Any) -> Any: ...
+def reduce_many(entrances: dict[str, int], /, *arguments: Any) -> Any: ...
 def direct_reduce(function: _Function, entrance: int, arguments: dict[str, Any], /) -> _Function: ...
 def direct_scan(function: _Function, entrance: int, arguments: dict[str, Any], /) -> _Function: ...
 def direct_place(function: _Function, entrance: int, arguments: dict[str, Any], /) -> _Function: ...

@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -12,8 +12,6 @@ from .arguments import NUMPY, Array, Overflow, dtype_of
 from .dtypes import Dtype
 from .errors import ArgumentError, OptionError, OverflowedError, ShapeError
 from .folds import SUM, Fold, Number
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 __version__: Final = _native.VERSION
 

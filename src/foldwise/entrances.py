@@ -27,18 +27,21 @@ def entrance(name: str) -> int:
 
 
 # ---- arguments that are not plain
+#
+# What the core takes after the entrance is what these take, in their order; a default stands for what a public function
+# does not have.
 
 
 def reduce_general(
     code: int,
-    x: Any,
-    axis: Any,
-    dtype: Any,
-    out: Any,
-    keepdims: Any,
-    initial: Any,
-    where: Any,
-    overflow: Any,
+    x: Any = None,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = None,
+    overflow: Any = "wrap",
 ) -> Any:
     """What `reduce` does with any but the plainest arguments: check them all, then run."""
     name, fold = ENTRANCES[code]
@@ -60,14 +63,14 @@ def reduce_general(
 
 def scan_general(
     code: int,
-    x: Any,
-    axis: Any,
-    dtype: Any,
-    out: Any,
-    exclusive: Any,
-    reverse: Any,
-    include_initial: Any,
-    overflow: Any,
+    x: Any = None,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    exclusive: Any = False,
+    reverse: Any = False,
+    include_initial: Any = False,
+    overflow: Any = "wrap",
 ) -> Any:
     """What `scan` does with any but the plainest arguments: check them all, then run."""
     name, fold = ENTRANCES[code]
@@ -99,7 +102,9 @@ def scan_general(
     return scan.run(array, out)
 
 
-def place_general(code: int, x: Any, axis: Any, out: Any, keepdims: Any, select_last_index: Any) -> Any:
+def place_general(
+    code: int, x: Any = None, axis: Any = None, out: Any = None, keepdims: Any = False, select_last_index: Any = False
+) -> Any:
     """What `place` does with any but the plainest arguments: check them all, then run."""
     name, fold = ENTRANCES[code]
     array = as_array(name, x)
@@ -120,7 +125,9 @@ TOGETHER: Final = {fold.name: entrance(fold.name) for fold in FOLDS}
 """The reductions that `many` knows, by name."""
 
 
-def many_general(known: dict[str, int], x: Any, folds: Any, axis: Any, keepdims: Any, where: Any) -> tuple[Any, ...]:
+def many_general(
+    known: dict[str, int], x: Any = None, folds: Any = None, axis: Any = None, keepdims: Any = False, where: Any = None
+) -> tuple[Any, ...]:
     """What `many` does with any but the plainest arguments: check them all, then run."""
     name = "reduce_many"
     array = as_array(name, x)
@@ -147,47 +154,28 @@ def many_general(known: dict[str, int], x: Any, folds: Any, axis: Any, keepdims:
 
 # ---- into the core
 
-engine.configure(
-    [fold for _, fold in ENTRANCES],
-    {"reduce": reduce_general, "scan": scan_general, "place": place_general, "many": many_general},
-)
+_GENERAL: Final[dict[str, Callable[..., Any]]] = {
+    "reduce": reduce_general,
+    "scan": scan_general,
+    "place": place_general,
+    "many": many_general,
+}
+engine.configure([fold for _, fold in ENTRANCES], _GENERAL)
 
 reduce: Final = engine.CORE["reduce"][0]
 scan: Final = engine.CORE["scan"][0]
 place: Final = engine.CORE["place"][0]
 many: Final = engine.CORE["many"][0]
 
-_ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
-    "reduce": {
-        "x": None,
-        "axis": None,
-        "dtype": None,
-        "out": None,
-        "keepdims": False,
-        "initial": None,
-        "where": None,
-        "overflow": "wrap",
-    },
-    "scan": {
-        "x": None,
-        "axis": None,
-        "dtype": None,
-        "out": None,
-        "exclusive": False,
-        "reverse": False,
-        "include_initial": False,
-        "overflow": "wrap",
-    },
-    "place": {"x": None, "axis": None, "out": None, "keepdims": False, "select_last_index": False},
-    "many": {"x": None, "folds": None, "axis": None, "keepdims": False, "where": None},
-}
-"""What each of them takes after the entrance, and what stands for what a function does not take."""
-
 
 def _direct(kind: str, entered: Callable[[str], Any] = entrance) -> Callable[[Function], Function]:
+    general = _GENERAL[kind]
+    names = general.__code__.co_varnames[1 : general.__code__.co_argcount]
+    taken = dict(zip(names, general.__defaults__ or (), strict=True))
+
     def stand_in(function: Function) -> Function:
         """The function of that name without its Python frame: same signature, same documentation."""
-        made: Function = engine.CORE[kind][1](function, entered(function.__name__), _ARGUMENTS[kind])
+        made: Function = engine.CORE[kind][1](function, entered(function.__name__), taken)
         return made
 
     return stand_in

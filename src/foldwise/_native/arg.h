@@ -97,7 +97,7 @@ struct Arg {
       if constexpr (std::is_floating_point_v<A>) odd |= x != x;
     }
     if constexpr (std::is_floating_point_v<A>) {
-      if (any_lane(odd)) return std::numeric_limits<A>::quiet_NaN();
+      if (lanes_where(odd)) return std::numeric_limits<A>::quiet_NaN();
     }
     const V all = more(more(best[0], best[1]), more(best[2], best[3]));
     return folded<Fold, W>(typename T::Acc{{all}}).value[0];
@@ -120,7 +120,7 @@ struct Arg {
       return i - 1;
     }
     int64_t i = 0;
-    while (i + 4 * W <= n && !any_lane(found(i) | found(i + W) | found(i + 2 * W) | found(i + 3 * W))) i += 4 * W;
+    while (i + 4 * W <= n && !lanes_where(found(i) | found(i + W) | found(i + 2 * W) | found(i + 3 * W))) i += 4 * W;
     for (; i + W <= n; i += W) {
       if (const unsigned where = lanes_where(found(i))) return i + std::countr_zero(where);
     }

@@ -125,23 +125,6 @@ FW_INLINE Pack<T, N> multiplied_and_added(const Pack<T, N>& a, const Pack<T, N>&
 template <class V>
 FW_INLINE auto unordered(V x, V y) { return (x != x) | (y != y); }
 
-// Whether a comparison holds in any lane.
-template <class V>
-FW_INLINE bool any_lane(V holds) {
-#if defined(__AVX512F__)
-  if constexpr (sizeof(V) == 64) return _mm512_test_epi32_mask((__m512i)holds, (__m512i)holds);
-#endif
-#if defined(__AVX2__)
-  if constexpr (sizeof(V) == 32) return _mm256_movemask_epi8((__m256i)holds);
-#endif
-#if defined(__x86_64__)
-  if constexpr (sizeof(V) == 16) return _mm_movemask_epi8((__m128i)holds);
-#endif
-  bool any = false;
-  for (int i = 0; i < static_cast<int>(sizeof(V) / sizeof(holds[0])); ++i) any |= holds[i] != 0;
-  return any;
-}
-
 // The lanes of four or eight bytes in which a comparison holds, as bits.
 template <class V>
 FW_INLINE unsigned lanes_where(V holds) {
