@@ -247,7 +247,7 @@ def _way(fold: Fold, source: Dtype, result: Dtype, overflow: Overflow, count: in
         return judged("judged_sum", ending, _WIDEST)
     if fold.ending == "root" and integral:
         return judged("judged_sumsquare", "none", _WIDEST)
-    column = "uint8" if fold.bytes and source.size == 1 else dtypes.column_for(source, result, fold.signless)
+    column = dtypes.column_for(source, result, fold.signless, fold.bytes)
     return _Way(_KERNEL_CODES[fold.kernel], _COLUMN_CODES[column], _ENDING_CODES[fold.ending], _NO_LIMITS)
 
 

@@ -24,7 +24,8 @@ using Stepwise = Calls<void(int64_t task, Turns& turns)>;
 // waits inside its own call, where what its work refers to is alive.
 class Company {
  public:
-  // Of the source: read by one of them, still in cache for the others. Pieces have no state to keep, but a beginning.
+  // Of the source: read by one of them, still in cache for the others. A step has whole lanes, 256 bytes at most, of as
+  // many as 32 interleaved sequences. Pieces have no state to keep, but a beginning.
   static constexpr int64_t step_bytes = 8 << 10, piece_bytes = 32 << 10;
 
   Company(std::vector<Member>& members, int64_t bytes) : members_(members), bytes_(bytes) {}
