@@ -289,6 +289,8 @@ struct Scan : ScanWork<F> {
   // ---- columns: strips of the innermost kept axis, eight rows at a time
 
   static constexpr int64_t strip_columns = 512;
+  // Integers that wrap need no tree: row by row is the shortest way.
+  static constexpr bool any_order = std::is_integral_v<A> && !is_judged<F>;
 
   void scan_columns() {
     const Axis& kept = plan.kept[plan.kept_rank - 1];
@@ -337,6 +339,12 @@ struct Scan : ScanWork<F> {
           if (!rows_in && r < rows) reader(gathered[r], x, nullptr, kept, columns);
           direct[r] = streaming || r >= rows ? results[r] : reinterpret_cast<Out*>(out + r * plan.along.out);
         }
+        const auto scanned = [&](int64_t v, int r, const AccOf<F, W>& local) FW_INLINED {
+          const auto placed = begin ? carries[v].template emit<F>(local, judge) : Work::template alone<F, W>(local, judge);
+          const Pack<A, W> y = canonical(placed);
+          if (rows_out) store(direct[r] + v * W, y);
+          else store(&wide[r][v * W], y);
+        };
         const auto scan_rows = [&](auto ahead, auto few) FW_INLINED {
           for (int64_t v = 0; v < vectors; ++v) {
             AccOf<F, W> acc[pack_size];
@@ -349,14 +357,12 @@ struct Scan : ScanWork<F> {
               if (few) __builtin_prefetch(here + strip_columns, 0, 3);
               acc[r] = F::start(load<A, W>(here));
             }
-            prefix_of_rows<F, W>(acc, few ? rows : pack_size);
+            if constexpr (!any_order) prefix_of_rows<F, W>(acc, few ? rows : pack_size);
 #pragma GCC unroll 8
             for (int r = 0; r < pack_size; ++r) {
               if (few && r >= rows) break;
-              acc[r] = F::merge(so_far[v], acc[r]);
-              const Pack<A, W> y = canonical(carries[v].template emit<F>(acc[r], judge));
-              if (rows_out) store(direct[r] + v * W, y);
-              else store(&wide[r][v * W], y);
+              acc[r] = F::merge(any_order && r ? acc[r - 1] : so_far[v], acc[r]);
+              scanned(v, r, acc[r]);
             }
             so_far[v] = acc[few ? rows - 1 : pack_size - 1];
           }
