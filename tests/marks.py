@@ -1,10 +1,11 @@
-"""What tests run over, each a decorator: every fold, every dtype, every ISA of this machine."""
+"""What tests run over, each a decorator: every fold, dtype and kind of hard data, every ISA of this machine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import cases
+import hard
 import pytest
 
 
@@ -37,3 +38,5 @@ EVERY_INTEGER = pytest.mark.parametrize("dtype", cases.INTEGERS)
 EVERY_FLOAT = pytest.mark.parametrize("dtype", cases.FLOATS)
 
 EVERY_ISA = pytest.mark.parametrize("isa", cases.ISAS)
+
+EVERY_KIND = pytest.mark.parametrize("kind", dict.fromkeys(hard.KINDS), ids=lambda kind: kind.__name__)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import cases
+import exact_calls
 import ml_dtypes
 import numpy as np
 import processes
@@ -28,6 +29,7 @@ def signature(fold: Fold) -> str:
     """x, axis, dtype, out, keepdims, initial, where as NumPy has them, as far as the fold has them at all."""
     front = ["x", "/", "axis=None", *["dtype=None"] * ("dtype" in fold.options), "out=None"]
     last = ["overflow='wrap'"] * ("overflow" in fold.options)
+    last += ["accuracy='default'"] * (fold.name in exact_calls.FOLDS)
     if fold.scan:
         words = [*front, "*", "exclusive=False", "reverse=False", "include_initial=False", *last]
     elif fold.result("int8") == "bool":
@@ -45,6 +47,9 @@ SIGNATURES = {
     "reduce_many": "(x, /, folds, axis=None, *, keepdims=False, where=None)",
     "cumulative_sum": STANDARD_SCAN,
     "cumulative_prod": STANDARD_SCAN,
+    "sum_report": "(x, /, axis=None, where=None)",
+    "SumReport": None,
+    "Accumulator": None,
     "operator": None,
     "operators": None,
     "set_num_threads": "(count)",
@@ -72,6 +77,7 @@ def test_public_names() -> None:
         "AxisError",
         "DtypeError",
         "ShapeError",
+        "StateError",
         "OptionError",
         "ArgumentError",
         "OverflowedError",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import cases
+import exact_calls
 import numpy as np
 import pytest
 
@@ -27,6 +28,7 @@ TYPED = [fold.name for fold in cases.FOLDS if "dtype" in fold.options]
 JUDGED = [fold.name for fold in cases.FOLDS if "overflow" in fold.options]
 STARTED = [fold.name for fold in cases.FOLDS if "initial" in fold.options]
 ADDED = [name for name in STARTED if name in JUDGED]
+EXACT = list(exact_calls.FOLDS)
 FLOATING = [fold.name for fold in cases.FOLDS if fold.result("float32") == "float32"]
 
 
@@ -106,6 +108,9 @@ bad(JUDGED, fw.OptionError, "overflow None", 'overflow|None|"wrap"', WHOLE, over
 bad(JUDGED, fw.OptionError, "overflow list", 'overflow|"wrap"', WHOLE, overflow=["wrap"])
 bad(JUDGED, fw.OptionError, "float", "overflow|saturate|float32|integers", SQUARE, overflow="saturate")
 bad(JUDGED, fw.OptionError, "raising", "overflow|raise|integers", WHOLE, dtype="float64", overflow="raise")
+bad(EXACT, fw.OptionError, "accuracy unknown", 'accuracy|precise|"default"|"exact"', SQUARE, accuracy="precise")
+bad(EXACT, fw.OptionError, "accuracy True", "accuracy|bool|accepted", WHOLE, accuracy=True)
+bad(EXACT, fw.OptionError, "accuracy array", "accuracy|ndarray|accepted", SQUARE, accuracy=SQUARE)
 bad([*REDUCTIONS, *PLACES], fw.ArgumentError, "keepdims 1", "keepdims|1|int|True", SQUARE, keepdims=1)
 bad([*REDUCTIONS, *PLACES], fw.ArgumentError, "keepdims None", "keepdims|None|True", SQUARE, keepdims=None)
 bad(SCANS, fw.ArgumentError, "exclusive 1", "exclusive|1|int|True", SQUARE, exclusive=1)
@@ -357,6 +362,7 @@ def test_the_kinds_of_errors() -> None:
         "OptionError": (ValueError,),
         "ArgumentError": (TypeError,),
         "OverflowedError": (OverflowError,),
+        "StateError": (ValueError,),
         "UnknownOperatorError": (LookupError,),
     }
     public = {name for name in fw.__all__ if name.endswith("Error")}

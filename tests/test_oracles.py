@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import cases
 import domains
 import exact
+import exactly
+import hard
 import numpy as np
 import pytest
 import trees
+from marks import EVERY_KIND
 
 FLOAT_TYPES = [cases.dtype_of(name) for name in cases.FLOATS]
 
@@ -137,3 +141,157 @@ def test_integers_wrap_and_clamp() -> None:
     assert exact.wrapped(values, np.dtype(np.int8)).tolist() == [127, -128, 127, -128, 44]
     assert exact.clamped(values, np.dtype(np.int8)).tolist() == [-128, -128, 127, 127, 127]
     assert exact.clamped(values, np.dtype(np.uint8)).tolist() == [0, 0, 127, 128, 255]
+
+
+# ---- exact values, rounded once
+
+
+@pytest.mark.parametrize("dtype", FLOAT_TYPES, ids=str)
+def test_the_words_of_infinity_and_nan(dtype: np.dtype[np.generic]) -> None:
+    infinity, nan = (exactly.from_words(word(dtype), dtype) for word in (exactly.infinity_of, exactly.nan_of))
+    assert exact.same_bits(infinity, np.asarray(np.inf, dtype))
+    assert exact.same_bits(nan, np.asarray(np.nan, dtype))
+
+
+def everywhere(rng: np.random.Generator, dtype: np.dtype[np.generic]) -> list[tuple[int, int]]:
+    """Integers and exponents: numbers of the dtype and the middles between them, exactly or nearly; and any at all."""
+    found = []
+    limits = trees.limits_of(dtype)
+    lowest = limits.minexp - limits.nmant
+    for kind in (hard.every_exponent, hard.subnormal, hard.largest, hard.all_ones):
+        for value in kind(rng, dtype, 1, 50)[0]:
+            integer, exponent = exact.scalar(value)
+            half = 1 << max(52 - limits.nmant, lowest - exponent) + 59
+            found += [((integer << 60) + more + nudge, exponent - 60) for more in (0, half) for nudge in (-1, 0, 1)]
+    digits = rng.integers(-(2**62), 2**62, 200) >> rng.integers(0, 62, 200)
+    exponents = rng.integers(lowest - 70, limits.maxexp, 200)
+    return [*found, *zip(digits.tolist(), exponents.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize("dtype", FLOAT_TYPES, ids=str)
+def test_nothing_is_nearer_than_the_rounded_value(dtype: np.dtype[np.generic]) -> None:
+    """Infinity stands where the next number would be."""
+    limits = trees.limits_of(dtype)
+    infinity = Fraction(2) ** limits.maxexp
+    ties = 0
+    for integer, exponent in everywhere(np.random.default_rng(6), dtype):
+        word = exactly.rounded_word(integer, exponent, dtype)
+        sign = word >> (8 * dtype.itemsize - 1)
+        assert sign == (integer < 0)
+        place = word - (sign << (8 * dtype.itemsize - 1))
+        value = abs(integer) * Fraction(2) ** exponent
+        near = [n for n in (place - 1, place, place + 1) if 0 <= n <= exactly.infinity_of(dtype)]
+        values = [float(number) for number in exactly.from_words(near, dtype)]
+        distances = {
+            n: abs((infinity if math.isinf(number) else Fraction(number)) - value)
+            for n, number in zip(near, values, strict=True)
+        }
+        if value < infinity:
+            assert distances[place] == min(distances.values())
+        else:
+            assert place == exactly.infinity_of(dtype)
+        if sorted(distances.values())[:2] == [distances[place]] * 2:
+            ties += 1
+            assert place % 2 == 0
+    assert ties >= 150
+
+
+def test_rounding_is_that_of_python_and_numpy() -> None:
+    """int / int, and conversions of float64 to narrower dtypes, are correctly rounded."""
+    rng = np.random.default_rng(7)
+    for integer, exponent in everywhere(rng, np.dtype(np.float64)):
+        found = exactly.rounded(np.array([integer], object), exponent, np.dtype(np.float64))[0]
+        if np.isfinite(found):
+            assert found == (integer << max(exponent, 0)) / (1 << max(-exponent, 0))
+    for dtype in FLOAT_TYPES[:3]:
+        values = hard.halfway(rng, np.dtype(np.float64), 1, 2000)[0]
+        near = np.ldexp(rng.standard_normal(3000), rng.integers(-160, 140, 3000))
+        values = np.concatenate([values, near, hard.forty_binades(rng, dtype, 1, 500)[0].astype(np.float64)])
+        found = exactly.rounded(exactly.addends(values), exactly.UNIT, dtype)
+        assert exact.same_bits(np.where(values == 0, values, found).astype(dtype), trees.rounded(values, dtype))
+
+
+
+@EVERY_KIND
+@pytest.mark.parametrize("dtype", FLOAT_TYPES, ids=str)
+def test_exact_folds_are_those_of_fractions(kind: hard.Kind, dtype: np.dtype[np.generic]) -> None:
+    x = exactly.finite(exactly.widened(kind(np.random.default_rng(8), dtype, 12, 40))).T
+    scanned = np.add.accumulate(exactly.addends(x))
+    for column in range(x.shape[1]):
+        fractions = [Fraction(value) for value in x[:, column].tolist()]
+        wanted: dict[str, Any] = {
+            "sum": sum(fractions),
+            "l1": sum(map(abs, fractions)),
+            "mean": sum(fractions) / 40,
+            "sumsquare": sum(value * value for value in fractions),
+        }
+        for fold, value in wanted.items():
+            integers, exponent = exactly.FOLDS[fold](x, np.full(x.shape[1], 40))
+            distance = Fraction(int(integers[column])) * Fraction(2) ** exponent - value
+            assert distance == 0 or (fold == "mean" and abs(distance) < Fraction(2) ** exponent)
+        for row in (0, 1, 20, 39):
+            assert Fraction(int(scanned[row, column])) * Fraction(2) ** exactly.UNIT == sum(fractions[: row + 1])
+
+
+@pytest.mark.parametrize("length", [0, 1, 50, 20_000])
+def test_exact_sums_are_those_of_fsum(length: int) -> None:
+    for kind in (hard.uniform, hard.normal, hard.subnormal, hard.zeros):
+        x = kind(np.random.default_rng(length), np.dtype(np.float64), 3, length)
+        found = exactly.reduced("sum", x.T, x.dtype)
+        assert exact.same_bits(found, np.array([math.fsum(row) for row in x]) + 0.0)
+        for end in {length // 2, length} - {0}:
+            last = exactly.scanned(x.T, x.dtype)[end - 1]
+            assert exact.same_bits(last, exactly.reduced("sum", x[:, :end].T, x.dtype))
+
+
+def test_exact_roots_and_quotients_stand_for_everything_beyond() -> None:
+    """Their last bit is zero if and only if nothing was left over."""
+    totals = np.array([0, 1, 2, 9, 10, 2**4000, 2**4000 + 1, 25 * 10**200], object)
+    for total, root in zip(totals, exactly.roots(totals), strict=True):
+        assert (root % 2 == 0) == (math.isqrt(total) ** 2 == total)
+        below, square = (root >> 1) ** 2, total << 2 * exactly.MORE
+        assert below == square if root % 2 == 0 else below < square < ((root >> 1) + 1) ** 2
+    for total, count in ((0, 3), (3, 3), (-7, 3), (7, 3), (-(2**2000), 7), (1, 4)):
+        quotient = exactly.quotients(np.array([total], object), np.array([count]))[0]
+        places = Fraction(total << exactly.MORE, count)
+        assert abs(quotient) >> 1 == math.floor(abs(places))
+        assert quotient % 2 == (places.denominator > 1)
+        assert quotient * total >= 0
+
+
+@pytest.mark.parametrize("dtype", FLOAT_TYPES, ids=str)
+def test_hard_rows_are_what_they_say(dtype: np.dtype[np.generic]) -> None:
+    rng = np.random.default_rng(9)
+    limits = trees.limits_of(dtype)
+
+    def totals(kind: hard.Kind, fold: str, length: int = 8, count: int = 400) -> list[Fraction]:
+        x = kind(rng, dtype, count, length).astype(np.float64).T
+        integers, exponent = exactly.FOLDS[fold](exactly.finite(x), np.full(count, length))
+        return [int(integer) * Fraction(2) ** exponent for integer in integers]
+
+    def middles(values: list[Fraction]) -> int:
+        return sum(is_middle(value, dtype) for value in values)
+
+    least, most = (Fraction(float(getattr(limits, name))) for name in ("smallest_subnormal", "max"))
+    assert middles(totals(hard.neighbours, "mean")) > 100
+    assert middles(totals(hard.few_digits, "sumsquare")) > 10
+    assert middles(totals(hard.triangles, "l2")) > 50
+    sums = [value for _ in range(8) for value in totals(hard.halfway, "sum")]
+    assert middles(sums) > 50
+    edge = most + (most - Fraction(float(np.nextafter(limits.max, dtype.type(0))))) / 2
+    assert {abs(value) - edge for value in sums} >= {0, least, -least}
+    assert {0, least, -least} <= set(totals(hard.cancelling, "sum"))
+    assert any(0 < abs(value) < 2 ** Fraction(limits.minexp) for value in totals(hard.subnormal, "sum"))
+    assert {most, -most, 3 * most, least} <= set(totals(hard.largest, "sum", 3))
+
+
+def is_middle(value: Fraction, dtype: np.dtype[np.generic]) -> bool:
+    """Whether it has one digit more than the dtype, in its range."""
+    limits = trees.limits_of(dtype)
+    if value == 0 or abs(value) > Fraction(float(limits.max)):
+        return False
+    scaled = abs(value) / Fraction(2) ** (limits.minexp - limits.nmant - 1)
+    if scaled.denominator > 1:
+        return False
+    digits = scaled.numerator >> ((scaled.numerator & -scaled.numerator).bit_length() - 1)
+    return bool(digits.bit_length() == limits.nmant + 2 or scaled.numerator % 2 == 1)

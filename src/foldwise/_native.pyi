@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from numpy.typing import NDArray
 
 VERSION: str
+TOTAL_WORDS: int
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -41,13 +42,17 @@ def run_scan(
     shifted: bool,
     /,
 ) -> bool: ...
+def merge_totals(totals: NDArray[Any], others: NDArray[Any], subtract: bool, /) -> None: ...
+def round_totals(
+    totals: NDArray[Any], counts: NDArray[Any] | None, ending: int, code: int, out: NDArray[Any], /
+) -> None: ...
 def empty(shape: tuple[int, ...], code: int, like: NDArray[Any] | None, /) -> NDArray[Any]: ...
 def keep_memory(most: int, /) -> None: ...
 def configure(
     numbers: tuple[int, ...],
     entrances: tuple[tuple[tuple[int, int, int, int, float, int], ...], ...],
     general: tuple[Callable[..., Any], ...],
-    wrap: str,
+    words: tuple[str, str, str],
     /,
 ) -> None: ...
 def available_isas() -> list[str]: ...

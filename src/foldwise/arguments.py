@@ -12,8 +12,9 @@ from .dtypes import Dtype
 from .errors import ArgumentError, AxisError, DtypeError, OptionError, ShapeError
 from .folds import Fold
 
-Overflow = Literal["wrap", "saturate", "raise"]
 Array = NDArray[Any]
+Overflow = Literal["wrap", "saturate", "raise"]
+Accuracy = Literal["default", "exact"]
 
 OVERFLOWS: Final = ("wrap", "saturate", "raise")
 NUMPY: Final = tuple(
@@ -108,7 +109,34 @@ def chosen_dtype(name: str, fold: Fold, source: Dtype, dtype: Any, overflow: Any
     return result
 
 
+def chosen_accuracy(name: str, accuracy: Any) -> Accuracy:
+    if isinstance(accuracy, str):
+        if accuracy == "default":
+            return "default"
+        if accuracy == "exact":
+            return "exact"
+    shown = f"= {accuracy!r}" if isinstance(accuracy, str) else f"is of type {type(accuracy).__name__}"
+    raise OptionError(f'{name}: accuracy {shown}; accepted are "default" and "exact"')
+
+
 def named_dtype(name: str, dtype: Any) -> Dtype:
+    found = _found_dtype(dtype)
+    if found is None or found.kind == "b":
+        known = ", ".join(d.name for d in dtypes.TABLE if d.kind != "b")
+        raise DtypeError(f"{name}: dtype = {dtype!r} is no dtype of results; accepted are {known}")
+    return found
+
+
+def elements_dtype(name: str, dtype: Any) -> Dtype:
+    """The dtype of elements that are still to come."""
+    found = None if dtype is None else _found_dtype(dtype)
+    if found is None:
+        known = ", ".join(d.name for d in dtypes.TABLE)
+        raise DtypeError(f"{name}: dtype = {dtype!r} is no dtype of elements; accepted are {known}")
+    return found
+
+
+def _found_dtype(dtype: Any) -> Dtype | None:
     try:
         wanted = np.dtype(dtype)
     except TypeError:
@@ -116,11 +144,7 @@ def named_dtype(name: str, dtype: Any) -> Dtype:
             wanted = np.dtype(getattr(ml_dtypes, dtype)) if isinstance(dtype, str) else None
         except (AttributeError, TypeError):
             wanted = None
-    found = _BY_NUMBER.get(number_of(wanted)) if wanted is not None else None
-    if found is None or found.kind == "b":
-        known = ", ".join(d.name for d in dtypes.TABLE if d.kind != "b")
-        raise DtypeError(f"{name}: dtype = {dtype!r} is no dtype of results; accepted are {known}")
-    return found
+    return _BY_NUMBER.get(number_of(wanted)) if wanted is not None else None
 
 
 def flag(name: str, what: str, value: Any) -> bool:

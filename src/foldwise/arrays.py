@@ -6,7 +6,7 @@ The decorated functions say what a call means; the core binds the same arguments
 from collections.abc import Iterable
 from typing import Any, Final
 
-from .arguments import Overflow, as_array
+from .arguments import Accuracy, Overflow, as_array
 from .entrances import (
     TOGETHER,
     direct_many,
@@ -56,6 +56,7 @@ def sum(
     where: Any = None,
     *,
     overflow: Overflow = "wrap",
+    accuracy: Accuracy = "default",
 ) -> Any:
     """The sum of the elements over some axes (None: all of them, (): none).
 
@@ -66,7 +67,7 @@ def sum(
 
     `initial` is added to the total, `where` chooses the elements, `out` receives the result.
     """
-    return reduce(_SUM, x, axis, dtype, out, keepdims, initial, where, overflow)
+    return reduce(_SUM, x, axis, dtype, out, keepdims, initial, where, overflow, accuracy)
 
 
 @direct_reduction
@@ -87,7 +88,7 @@ def prod(
     Floats neither overflow nor underflow on the way: only the final product is fitted into its dtype. Everything
     else is as for `sum`.
     """
-    return reduce(_PROD, x, axis, dtype, out, keepdims, initial, where, overflow)
+    return reduce(_PROD, x, axis, dtype, out, keepdims, initial, where, overflow, "default")
 
 
 @direct_reduction
@@ -99,6 +100,8 @@ def mean(
     out: Any = None,
     keepdims: bool = False,
     where: Any = None,
+    *,
+    accuracy: Accuracy = "default",
 ) -> Any:
     """The arithmetic mean over some axes.
 
@@ -106,7 +109,7 @@ def mean(
     The mean of integers is their exact mean, rounded once to float64 (or cut toward zero, with an integer `dtype`).
     Of no elements it is NaN.
     """
-    return reduce(_MEAN, x, axis, dtype, out, keepdims, None, where, "wrap")
+    return reduce(_MEAN, x, axis, dtype, out, keepdims, None, where, "wrap", accuracy)
 
 
 @direct_reduction
@@ -123,7 +126,7 @@ def max(
 
     Of no elements it is the lowest value of the dtype: -inf for floats.
     """
-    return reduce(_MAX, x, axis, None, out, keepdims, initial, where, "wrap")
+    return reduce(_MAX, x, axis, None, out, keepdims, initial, where, "wrap", "default")
 
 
 @direct_reduction
@@ -140,7 +143,7 @@ def min(
 
     Of no elements it is the highest value of the dtype: inf for floats.
     """
-    return reduce(_MIN, x, axis, None, out, keepdims, initial, where, "wrap")
+    return reduce(_MIN, x, axis, None, out, keepdims, initial, where, "wrap", "default")
 
 
 @direct_reduction
@@ -152,9 +155,11 @@ def l1(
     out: Any = None,
     keepdims: bool = False,
     where: Any = None,
+    *,
+    accuracy: Accuracy = "default",
 ) -> Any:
     """The sum of magnitudes over some axes. Dtypes are as for `sum`; integers wrap."""
-    return reduce(_L1, x, axis, dtype, out, keepdims, None, where, "wrap")
+    return reduce(_L1, x, axis, dtype, out, keepdims, None, where, "wrap", accuracy)
 
 
 @direct_reduction
@@ -166,13 +171,15 @@ def l2(
     out: Any = None,
     keepdims: bool = False,
     where: Any = None,
+    *,
+    accuracy: Accuracy = "default",
 ) -> Any:
     """The square root of the sum of squares over some axes: the Euclidean norm.
 
     Squares neither overflow nor underflow on the way. Floats keep their dtype, integers give float64 (or the exact root
     cut to an integer, with an integer `dtype`).
     """
-    return reduce(_L2, x, axis, dtype, out, keepdims, None, where, "wrap")
+    return reduce(_L2, x, axis, dtype, out, keepdims, None, where, "wrap", accuracy)
 
 
 @direct_reduction
@@ -184,9 +191,11 @@ def sumsquare(
     out: Any = None,
     keepdims: bool = False,
     where: Any = None,
+    *,
+    accuracy: Accuracy = "default",
 ) -> Any:
     """The sum of squares over some axes. Dtypes are as for `sum`; integers wrap."""
-    return reduce(_SUMSQUARE, x, axis, dtype, out, keepdims, None, where, "wrap")
+    return reduce(_SUMSQUARE, x, axis, dtype, out, keepdims, None, where, "wrap", accuracy)
 
 
 @direct_reduction
@@ -200,7 +209,7 @@ def logsum(
     where: Any = None,
 ) -> Any:
     """The natural logarithm of the sum over some axes: NaN where it is negative, -inf where it is 0."""
-    return reduce(_LOGSUM, x, axis, dtype, out, keepdims, None, where, "wrap")
+    return reduce(_LOGSUM, x, axis, dtype, out, keepdims, None, where, "wrap", "default")
 
 
 @direct_reduction
@@ -218,7 +227,7 @@ def logsumexp(
     In one pass: each element is weighed against the largest so far. An infinity among the elements is the result; of no
     elements it is -inf.
     """
-    return reduce(_LOGSUMEXP, x, axis, dtype, out, keepdims, None, where, "wrap")
+    return reduce(_LOGSUMEXP, x, axis, dtype, out, keepdims, None, where, "wrap", "default")
 
 
 @direct_reduction
@@ -232,7 +241,7 @@ def all(
     where: Any = None,
 ) -> Any:
     """Whether all elements over some axes are true, that is not 0. A NaN is true."""
-    return reduce(_ALL, x, axis, None, out, keepdims, None, where, "wrap")
+    return reduce(_ALL, x, axis, None, out, keepdims, None, where, "wrap", "default")
 
 
 @direct_reduction
@@ -246,7 +255,7 @@ def any(
     where: Any = None,
 ) -> Any:
     """Whether any element over some axes is true, that is not 0. A NaN is true."""
-    return reduce(_ANY, x, axis, None, out, keepdims, None, where, "wrap")
+    return reduce(_ANY, x, axis, None, out, keepdims, None, where, "wrap", "default")
 
 
 @direct_place
@@ -313,6 +322,7 @@ def cumsum(
     reverse: bool = False,
     include_initial: bool = False,
     overflow: Overflow = "wrap",
+    accuracy: Accuracy = "default",
 ) -> Any:
     """The running sum along an axis (None: over all elements in C order, into one dimension).
 
@@ -321,7 +331,7 @@ def cumsum(
     axis, and a running sum of non-negative numbers never falls. Dtypes and `overflow` are as for `sum`, each
     prefix judged by itself.
     """
-    return scan(_CUMSUM, x, axis, dtype, out, exclusive, reverse, include_initial, overflow)
+    return scan(_CUMSUM, x, axis, dtype, out, exclusive, reverse, include_initial, overflow, accuracy)
 
 
 @direct_scan
@@ -342,7 +352,7 @@ def cumprod(
     A prefix too large or too small for its dtype is infinite or zero by itself; the ones after it may recover.
     Options are as for `cumsum`, with 1 in place of 0.
     """
-    return scan(_CUMPROD, x, axis, dtype, out, exclusive, reverse, include_initial, overflow)
+    return scan(_CUMPROD, x, axis, dtype, out, exclusive, reverse, include_initial, overflow, "default")
 
 
 @direct_scan
@@ -357,7 +367,7 @@ def cummax(
     include_initial: bool = False,
 ) -> Any:
     """The running maximum along an axis. From a NaN on it is NaN. Options are as for `cumsum`."""
-    return scan(_CUMMAX, x, axis, None, out, exclusive, reverse, include_initial, "wrap")
+    return scan(_CUMMAX, x, axis, None, out, exclusive, reverse, include_initial, "wrap", "default")
 
 
 @direct_scan
@@ -372,7 +382,7 @@ def cummin(
     include_initial: bool = False,
 ) -> Any:
     """The running minimum along an axis. From a NaN on it is NaN. Options are as for `cumsum`."""
-    return scan(_CUMMIN, x, axis, None, out, exclusive, reverse, include_initial, "wrap")
+    return scan(_CUMMIN, x, axis, None, out, exclusive, reverse, include_initial, "wrap", "default")
 
 
 @direct_scan
@@ -388,19 +398,19 @@ def logcumsumexp(
     include_initial: bool = False,
 ) -> Any:
     """The running `logsumexp` along an axis. Options are as for `cumsum`, with -inf in place of 0."""
-    return scan(_LOGCUMSUMEXP, x, axis, dtype, out, exclusive, reverse, include_initial, "wrap")
+    return scan(_LOGCUMSUMEXP, x, axis, dtype, out, exclusive, reverse, include_initial, "wrap", "default")
 
 
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
     """The Array API's running sum: `axis` may be left out for one dimension only."""
     at = _standard_axis("cumulative_sum", x, axis)
-    return scan(_CUMULATIVE_SUM, x, at, dtype, None, False, False, include_initial, "wrap")
+    return scan(_CUMULATIVE_SUM, x, at, dtype, None, False, False, include_initial, "wrap", "default")
 
 
 def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
     """The Array API's running product: `axis` may be left out for one dimension only."""
     at = _standard_axis("cumulative_prod", x, axis)
-    return scan(_CUMULATIVE_PROD, x, at, dtype, None, False, False, include_initial, "wrap")
+    return scan(_CUMULATIVE_PROD, x, at, dtype, None, False, False, include_initial, "wrap", "default")
 
 
 def _standard_axis(name: str, x: Any, axis: int | None) -> int | None:

@@ -87,6 +87,11 @@ def column_for(source: Dtype, result: Dtype, signless: bool, bytes_too: bool = F
     return "float64"
 
 
+def exact_column_for(source: Dtype, kernel: str) -> str:
+    """The column that a native exact fold reads `source` in: what has none is widened, which rounds nothing."""
+    return source.column if source.kind == "f" and (source.size > 2 or kernel == "exact_sum") else "float64"
+
+
 def judged_column_for(source: Dtype) -> str:
     """The column that folds integers by their exact value."""
     return "int64" if source.kind == "i" else "uint64"

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from . import _native, arguments, dtypes, whole
-from .arguments import NUMPY, Array, Overflow, dtype_of
+from .arguments import NUMPY, Accuracy, Array, Overflow, dtype_of
 from .dtypes import Dtype
-from .errors import ArgumentError, OptionError, OverflowedError, ShapeError
+from .errors import ArgumentError, OptionError, OverflowedError, ShapeError, StateError
 from .folds import SUM, Fold, Number
 
 __version__: Final = _native.VERSION
@@ -32,6 +32,7 @@ class Reduce(NamedTuple):
     keepdims: bool = False
     initial: Number | None = None
     overflow: Overflow = "wrap"
+    accuracy: Accuracy = "default"
 
     def run(self, x: Array, out: Array | None = None, where: Array | None = None) -> Array:
         """Fold `x`. `out`, where given, has the result's shape and dtype; `where` has the shape of `x`."""
@@ -44,6 +45,10 @@ class Reduce(NamedTuple):
                 real.job,
                 lambda fits: _delivered(whole.truncated(self.fold.name, self.result, real.finish(fits)), out),
             )
+        if self.accuracy == "exact" and (
+            _in_halves(self.fold, dtype_of(x), self.result) or (where is not None and self.fold.ending == "mean")
+        ):
+            return _Asked(None, lambda _: _delivered(self._by_totals(x, where), out))
         if self.fold.ending == "mean" and where is not None:
             return _Asked(None, lambda _: _delivered(self._mean_of_chosen(x, where), out))
         target, final = _working_array(self.fold.name, self.shape_for(x.shape), self.result, None, out, self.overflow)
@@ -51,7 +56,7 @@ class Reduce(NamedTuple):
             if target.size:
                 target[...] = self._of_nothing()
             return _Asked(None, lambda _: _delivered(target, final))
-        way = _way(self.fold, dtype_of(x), self.result, self.overflow, x.size)
+        way = _way(self.fold, dtype_of(x), self.result, self.overflow, x.size, self.accuracy)
         # Axes of length 1 may be added to a view freely, so the core sees arrays of one rank.
         ranked = target if self.keepdims else target.reshape(self._replace(keepdims=True).shape_for(x.shape))
 
@@ -72,7 +77,7 @@ class Reduce(NamedTuple):
 
     def _start(self, everything: bool) -> Number:
         if self.initial is not None:
-            return self.initial
+            return self.initial + 0.0 if self.accuracy == "exact" and self.result.kind == "f" else self.initial
         start = self.fold.start(self.result)
         # Over no axis a sum copies its element, the sign of a zero included: it starts from what changes nothing.
         return -0.0 if start == 0 and self.fold.kernel == "sum" and not self.axes and everything else start
@@ -106,6 +111,19 @@ class Reduce(NamedTuple):
         sums = [self._replace(fold=SUM, result=INT64).run(half, None, where) for half in halves]
         return whole.means(sums, count, self.result)
 
+    def _by_totals(self, x: Array, where: Array | None) -> Array:
+        """An exact sum in more than one step."""
+        totals = empty_totals(self._replace(keepdims=True).shape_for(x.shape))
+        for kernel, summand in whole.summands(str(self.fold.exact), x):
+            add_to_totals(totals, kernel, summand, self.axes, where)
+        if self.initial:
+            add_to_totals(totals, "exact_sum", np.full(totals.shape[:-1], self.initial), (), None)
+        count = None
+        if self.fold.ending == "mean":
+            everything = np.broadcast_to(np.True_, x.shape)
+            count = self._replace(fold=SUM, result=INT64, keepdims=True).run(everything, None, where)
+        return rounded_totals(totals, self.fold.ending, count, self.result).reshape(self.shape_for(x.shape))
+
 
 class _Asked(NamedTuple):
     """What the core is asked, if anything, and what is made of its answer."""
@@ -125,6 +143,63 @@ def run_together(reductions: Sequence[Reduce], x: Array, where: Array | None = N
     return _run_asked(x, reductions[0].axes, where, [each._asked(x, None, where) for each in reductions])
 
 
+# ---- exact sums, kept for more to come
+
+
+def empty_totals(shape: tuple[int, ...]) -> Array:
+    """Exact sums of nothing yet: one more axis, whose words only the core can read."""
+    return np.zeros((*shape, _native.TOTAL_WORDS), np.int64)
+
+
+def add_to_totals(totals: Array, kernel: str, x: Array, axes: tuple[int, ...], where: Array | None) -> None:
+    """Add the fold of floats over some axes to sums, which have length 1 along those."""
+    if x.size:
+        source = dtype_of(x)
+        column = dtypes.exact_column_for(source, kernel)
+        job = _KERNEL_CODES[kernel], _COLUMN_CODES[column], source.code, _TOTALS
+        _native.run_reduce(x, where, sum(1 << a for a in axes), ((job, (0.0, 0, 0, 0, 0), totals),))
+
+
+def merge_totals(totals: Array, others: Array, subtract: bool = False) -> None:
+    """Add sums to sums, or take them away."""
+    if any(each[..., _TOTAL_ROOM:TOTAL_DIGITS].any() for each in (totals, others)):
+        raise StateError("exact sums: no data has sums as large as these, which were merged with themselves too often")
+    _native.merge_totals(totals, others, subtract)
+
+
+def total_digits(totals: Array) -> tuple[Array, Array]:
+    """Sums as digits of 32 bits, and what they have of infinities and NaN: one form for one value.
+
+    The first digit counts units of 2**-2176, the last that is not 0 has the sign. What is no number has no digits.
+    Accumulators store these, so they are a format: what is stored must stay readable.
+    """
+    carried = empty_totals(totals.shape[:-1])
+    merge_totals(carried, totals)
+    digits, special = carried[..., :TOTAL_DIGITS], carried[..., TOTAL_DIGITS]
+    return np.where(special[..., np.newaxis], 0, digits), np.where(special & (special - 1), 1, special)
+
+
+def totals_from(digits: Array, special: Array) -> Array:
+    """The sums that have such digits."""
+    totals = empty_totals(special.shape)
+    totals[..., :TOTAL_DIGITS] = digits
+    totals[..., TOTAL_DIGITS] = special
+    totals[..., -1] = TOTAL_DIGITS - 1
+    sums = empty_totals(special.shape)
+    merge_totals(sums, totals)  # where the digits end, the core finds out
+    return sums
+
+
+def rounded_totals(totals: Array, ending: str, counts: Array | None, result: Dtype) -> Array:
+    """What sums come to, rounded once into a float dtype."""
+    found = np.empty(totals.shape[:-1])
+    if counts is not None:
+        counts = np.ascontiguousarray(counts, np.int64)
+    _native.round_totals(totals, counts, _ENDING_CODES[ending], result.code, found)
+    with np.errstate(over="ignore"):
+        return found.astype(NUMPY[result.code])
+
+
 class Scan(NamedTuple):
     """One fold along an axis with its steps kept. Axis None walks every axis in C order, into one dimension."""
 
@@ -136,6 +211,7 @@ class Scan(NamedTuple):
     reverse: bool = False
     include_initial: bool = False
     overflow: Overflow = "wrap"
+    accuracy: Accuracy = "default"
 
     def shape_for(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of the result."""
@@ -157,7 +233,7 @@ class Scan(NamedTuple):
         if target.size and x.size == 0:
             target[...] = start
         elif target.size:
-            way = _way(self.fold, dtype_of(x), self.result, self.overflow)
+            way = _way(self.fold, dtype_of(x), self.result, self.overflow, accuracy=self.accuracy)
             fits = _native.run_scan(
                 way.job(dtype_of(x), self.result),
                 way.finish(start),
@@ -206,6 +282,12 @@ class Arg(NamedTuple):
 
 INT64: Final = dtypes.BY_NAME["int64"]
 FLOAT64: Final = dtypes.BY_NAME["float64"]
+_TOTALS: Final = len(dtypes.TABLE)
+"""In place of a result's dtype: exact sums as they are."""
+TOTAL_DIGITS: Final = _native.TOTAL_WORDS - 4
+"""The first words of a total. Then come its infinities and NaNs, as bits, and three words of how far it is carried."""
+_TOTAL_ROOM: Final = TOTAL_DIGITS - 4
+"""More digits than 2**60 squares of the largest float64 have; beyond these, merging could run out of them."""
 _WORD: Final = (1 << 64) - 1
 _NO_LIMITS: Final = (0, 0)
 _WIDEST: Final = (-(1 << 63), _WORD)
@@ -230,7 +312,14 @@ class _Way(NamedTuple):
         return float(start), start & _WORD if isinstance(start, int) else 0, *self.limits, self.ending
 
 
-def _way(fold: Fold, source: Dtype, result: Dtype, overflow: Overflow, count: int = 1) -> _Way:
+def _way(
+    fold: Fold,
+    source: Dtype,
+    result: Dtype,
+    overflow: Overflow,
+    count: int = 1,
+    accuracy: Accuracy = "default",
+) -> _Way:
     def judged(kernel: str | None, ending: str, limits: Any) -> _Way:
         column = _COLUMN_CODES[dtypes.judged_column_for(source)]
         return _Way(_KERNEL_CODES[str(kernel)], column, _ENDING_CODES[ending], limits)
@@ -247,8 +336,17 @@ def _way(fold: Fold, source: Dtype, result: Dtype, overflow: Overflow, count: in
         return judged("judged_sum", ending, _WIDEST)
     if fold.ending == "root" and integral:
         return judged("judged_sumsquare", "none", _WIDEST)
+    if accuracy == "exact" and not integral and fold.exact is not None:
+        column = dtypes.exact_column_for(source, fold.exact)
+        return _Way(_KERNEL_CODES[fold.exact], _COLUMN_CODES[column], _ENDING_CODES[fold.ending], _NO_LIMITS)
     column = dtypes.column_for(source, result, fold.signless, fold.bytes)
     return _Way(_KERNEL_CODES[fold.kernel], _COLUMN_CODES[column], _ENDING_CODES[fold.ending], _NO_LIMITS)
+
+
+def _in_halves(fold: Fold, source: Dtype, result: Dtype) -> bool:
+    """Whether elements have more bits than a double, so that their exact sum is that of their halves."""
+    wide = source.kind != "f" and source.size == 8 and result.kind == "f"
+    return wide and fold.exact is not None and not (fold.ending == "mean" and result is FLOAT64)
 
 
 def _refuse_overflow(fits: bool, name: str, result: Dtype, overflow: Overflow) -> None:
@@ -323,18 +421,22 @@ def _default_kept_memory() -> int:
     return min(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 8, 1 << 30)
 
 
-def _route(fold: Fold, source: Dtype) -> tuple[int, int, int, int, float, int]:
-    """How the core folds a plain array of that dtype by itself."""
+def _route(fold: Fold, source: Dtype, accuracy: Accuracy) -> tuple[int, int, int, int, float, int]:
+    """How the core folds a plain array of that dtype by itself; by no fold (-1) where it does not."""
     result = fold.result(source)
-    way = _way(fold, source, result, "wrap")
+    way = _way(fold, source, result, "wrap", accuracy=accuracy)
+    if accuracy == "exact" and _in_halves(fold, source, result):
+        way = way._replace(kernel=-1)
     number, integer, _, _, ending = way.finish(fold.start(result))
     return way.kernel, way.column, result.code, ending, number, integer
 
 
 def configure(folds: Sequence[Fold], general: dict[str, Callable[..., Any]]) -> None:
     """Tell the core what is declared here: dtypes, the folds of the public functions, who takes what is not plain."""
-    entrances = tuple(tuple(_route(fold, dtype) for dtype in dtypes.TABLE) for fold in folds)
-    _native.configure(tuple(numpy.num for numpy in NUMPY), entrances, tuple(general[kind] for kind in CORE), "wrap")
+    ways: tuple[Accuracy, Accuracy] = ("default", "exact")
+    entrances = tuple(tuple(_route(fold, dtype, way) for way in ways for dtype in dtypes.TABLE) for fold in folds)
+    numbers = tuple(numpy.num for numpy in NUMPY)
+    _native.configure(numbers, entrances, tuple(general[kind] for kind in CORE), ("wrap", *ways))
 
 
 def _heed_environment() -> None:

@@ -42,6 +42,7 @@ def reduce_general(
     initial: Any = None,
     where: Any = None,
     overflow: Any = "wrap",
+    accuracy: Any = "default",
 ) -> Any:
     """What `reduce` does with any but the plainest arguments: check them all, then run."""
     name, fold = ENTRANCES[code]
@@ -51,7 +52,7 @@ def reduce_general(
     result = arguments.chosen_dtype(name, fold, source, dtype, overflow)
     keep = flag(name, "keepdims", keepdims)
     start = arguments.initial_value(name, initial, result, source, overflow)
-    reduction = Reduce(fold, axes, result, keep, start, overflow)
+    reduction = Reduce(fold, axes, result, keep, start, overflow, arguments.chosen_accuracy(name, accuracy))
     mask = None if where is None else arguments.mask_for(name, where, array)
     if out is not None:
         arguments.check_out(name, out, reduction.shape_for(array.shape), result, fold)
@@ -71,6 +72,7 @@ def scan_general(
     reverse: Any = False,
     include_initial: Any = False,
     overflow: Any = "wrap",
+    accuracy: Any = "default",
 ) -> Any:
     """What `scan` does with any but the plainest arguments: check them all, then run."""
     name, fold = ENTRANCES[code]
@@ -86,6 +88,7 @@ def scan_general(
         flag(name, "reverse", reverse),
         flag(name, "include_initial", include_initial),
         overflow,
+        arguments.chosen_accuracy(name, accuracy),
     )
     if scan.exclusive and scan.include_initial:
         raise OptionError(

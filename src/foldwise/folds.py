@@ -43,6 +43,8 @@ class Fold(NamedTuple):
     scan: str | None = None
     standard_scan: str | None = None
     """The scan's names: NumPy's, and the Array API's."""
+    exact: str | None = None
+    """The native fold that sums floats exactly, for accuracy="exact"."""
     signless: bool = True
     """Whether integers of either sign fold alike, bit for bit."""
     bytes: bool = False
@@ -55,6 +57,7 @@ SUM: Final = Fold(
     dtypes.accumulated,
     "sum",
     judged="judged_sum",
+    exact="exact_sum",
     scan="cumsum",
     standard_scan="cumulative_sum",
 )
@@ -70,12 +73,12 @@ PROD: Final = Fold(
 FOLDS: Final = (
     SUM,
     PROD,
-    Fold("mean", _zero, dtypes.real, "sum", "mean"),
+    Fold("mean", _zero, dtypes.real, "sum", "mean", exact="exact_sum"),
     Fold("max", _lowest, dtypes.same, "max", scan="cummax", signless=False),
     Fold("min", _highest, dtypes.same, "min", scan="cummin", signless=False),
-    Fold("l1", _zero, dtypes.accumulated, "l1", signless=False),
-    Fold("l2", _zero, dtypes.real, "sumsquare", "root"),
-    Fold("sumsquare", _zero, dtypes.accumulated, "sumsquare"),
+    Fold("l1", _zero, dtypes.accumulated, "l1", exact="exact_l1", signless=False),
+    Fold("l2", _zero, dtypes.real, "sumsquare", "root", exact="exact_sumsquare"),
+    Fold("sumsquare", _zero, dtypes.accumulated, "sumsquare", exact="exact_sumsquare"),
     Fold("logsum", _zero, dtypes.real, "sum", "log"),
     Fold("logsumexp", _lowest, dtypes.real, "logsumexp", scan="logcumsumexp"),
     Fold("all", _one, dtypes.truth, "all", bytes=True),

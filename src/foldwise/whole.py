@@ -30,6 +30,20 @@ def halves(x: Array) -> tuple[Array, Array]:
     return (x >> 32, x & 0xFFFFFFFF) if x.dtype.itemsize == 8 else (np.zeros_like(x), x)
 
 
+def summands(kernel: str, x: Array) -> list[tuple[str, Array]]:
+    """Floats with the same exact sum, or exact sum of magnitudes or squares: each with the kernel that adds it."""
+    if x.dtype.kind not in "iu" or x.dtype.itemsize < 8:
+        return [(kernel, x if x.dtype.kind not in "iub" else x.astype(np.float64))]
+    if kernel == "exact_l1" and x.dtype.kind == "i":
+        x = np.abs(x).view(np.uint64)  # the lowest integer's magnitude included
+    high, low = (x >> 32).astype(np.float64) * 2.0**32, (x & 0xFFFFFFFF).astype(np.float64)
+    if kernel != "exact_sumsquare":
+        return [("exact_sum", high), ("exact_sum", low)]
+    # (high + low)^2: a product of 32 and 16 bits is exact.
+    middle = [high * np.asarray(x >> shift & 0xFFFF, np.float64) * 2.0 ** (shift + 1) for shift in (0, 16)]
+    return [(kernel, high), (kernel, low), *(("exact_sum", product) for product in middle)]
+
+
 def means(sums: Sequence[Array], count: Array, result: Dtype) -> Array:
     """The exact means, from the sums of the halves: cut toward zero, or rounded once."""
     cut = result.kind != "f"

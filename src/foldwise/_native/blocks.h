@@ -132,7 +132,12 @@ template <class T, class S, bool swapped>
 void gather(T* to, const char* from, int64_t stride, int64_t count) {
   constexpr int64_t size = sizeof(S);
   if (stride == size) {
-    for (int64_t i = 0; i < count; ++i) to[i] = converted<T>(read<S, swapped>(from + i * size));
+    int64_t i = 0;
+    if constexpr (std::is_same_v<T, double> && !swapped && (std::is_same_v<S, half> || std::is_same_v<S, bfloat>)) {
+      constexpr int N = native<double>;
+      for (; i + N <= count; i += N) store(to + i, load<double, N>(reinterpret_cast<const S*>(from) + i));
+    }
+    for (; i < count; ++i) to[i] = converted<T>(read<S, swapped>(from + i * size));
   } else if (stride == -size) {
     if constexpr (std::is_same_v<T, S> && !swapped) return copy_backwards(to, reinterpret_cast<const S*>(from), count);
     for (int64_t i = 0; i < count; ++i) to[i] = converted<T>(read<S, swapped>(from - i * size));
@@ -322,6 +327,27 @@ FW_INLINE Out narrowed(A value) {
   }
 }
 
+// Doubles cut to the bits of a float, the last one set when anything was lost, so that they can be rounded once more; false
+// where a float has fewer bits and the result is as small.
+template <class Out, int N>
+FW_INLINE bool cut_to_odd(float* to, const double* from) {
+  constexpr int W = native<double>;
+  typedef typename VectorOf<uint64_t, W>::type Bits;
+  constexpr uint64_t lost = (uint64_t{1} << 29) - 1, normal = uint64_t(1023 - 126) << 52;
+  Bits small = {};
+  for (int i = 0; i < N; i += W) {
+    const Bits bits = load_vector<uint64_t, W>(from + i);
+    const Bits odd = (bits & lost) != 0 ? (bits & ~lost) | (lost + 1) : bits;
+    small |= (Bits)(((bits << 1) >> 1) - 1 < normal - 1);
+    store(to + i, Pack<double, W>{{std::bit_cast<typename VectorOf<double, W>::type>(odd)}});
+  }
+  bool fits = true;
+  if constexpr (std::is_same_v<Out, bfloat>) {
+    for (int i = 0; i < W; ++i) fits &= small[i] == 0;
+  }
+  return fits;
+}
+
 template <class Out, class A>
 void scatter(char* to, int64_t stride, const A* from, int64_t count) {
   int64_t i = 0;
@@ -330,6 +356,12 @@ void scatter(char* to, int64_t stride, const A* from, int64_t count) {
                   (std::is_same_v<A, float> || (std::is_same_v<A, double> && std::is_same_v<Out, float>))) {
       constexpr int N = native<A>;
       for (; i + N <= count; i += N) store(reinterpret_cast<Out*>(to) + i, load<A, N>(from + i));
+    }
+    if constexpr (std::is_same_v<A, double> && (std::is_same_v<Out, half> || std::is_same_v<Out, bfloat>)) {
+      constexpr int N = native<float>;
+      for (float odd[N]; i + N <= count && cut_to_odd<Out, N>(odd, from + i); i += N) {
+        store(reinterpret_cast<Out*>(to) + i, load<float, N>(odd));
+      }
     }
     for (; i < count; ++i) {
       const Out value = narrowed<Out>(from[i]);

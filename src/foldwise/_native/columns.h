@@ -4,97 +4,125 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
+// Where the rows of a strip lie, or those rows gathered.
+template <class S>
+struct StripRoom {
+  Tiles<const char*> places;
+  Tiles<S> gathered;
+};
+
 template <class F>
-struct Columns : ReduceWork<F> {
+struct Strips : ReduceWork<F> {
   FOLDWISE_REDUCE_WORK(F)
-  using Work::Work;
 
   static constexpr int64_t tile_columns = 1024, few_rows_columns = 4096;
 
-  // Where the rows of a block lie, or those rows gathered.
-  struct Place {
-    Tiles<const char*> places;
-    Tiles<S> gathered;
-  };
+  const Axis& kept;
+  const bool contiguous;
+  const bool few;  // rows, so that strips are wider
+  const int64_t whole_columns, per_line, count;
+  const int64_t unit_columns, unit_bytes;
+  const int64_t most_rows, vectors;
+
+  explicit Strips(const ReducePlan& p)
+      : Work(p),
+        kept(inner_kept()),
+        contiguous(p.source.direct && kept.x == size),
+        few(contiguous && p.fold_rank == 1 && p.count <= few_rows),
+        whole_columns(few ? few_rows_columns : contiguous ? tile_columns : 2 * W),
+        per_line((kept.size + whole_columns - 1) / whole_columns),
+        count(p.outputs / kept.size * per_line),
+        unit_columns(std::min(whole_columns, kept.size)),
+        unit_bytes(p.count * unit_columns * size),
+        most_rows(std::min<int64_t>(T::block, p.count)),
+        vectors((unit_columns + W - 1) / W) {}
+
+  int64_t columns_of(int64_t unit) const { return std::min(whole_columns, kept.size - unit % per_line * whole_columns); }
+  int64_t vectors_of(int64_t unit) const { return (columns_of(unit) + W - 1) / W; }
+  Cursor start_of(int64_t unit) const { return kept_cursor(plan.kept_rank - 1, unit / per_line); }
+  char* out_of(int64_t unit) const {
+    return plan.sink.out + start_of(unit).out + unit % per_line * whole_columns * kept.out;
+  }
+
+  StripRoom<S> room() const {
+    const bool lie_whole = contiguous && unit_columns % W == 0 && kept.size % W == 0;
+    return {Tiles<const char*>(contiguous && plan.fold_rank != 1 ? most_rows : 0),
+            Tiles<S>(lie_whole ? 0 : most_rows * vectors * W)};
+  }
+
+  // Some rows of one strip, columns padded to whole vectors: as they lie, or gathered.
+  Rows<S> rows_of(int64_t unit, int64_t first, int64_t rows, const StripRoom<S>& room) const {
+    const Cursor start = start_of(unit);
+    const int64_t columns = columns_of(unit), column = unit % per_line * whole_columns;
+    const char* x = start.x + column * kept.x;
+    const bool as_they_lie = contiguous && columns % W == 0;
+    if (as_they_lie && plan.fold_rank == 1) {
+      const int64_t stride = plan.fold[0].x;
+      return {x + first * stride, stride, nullptr, rows};
+    }
+    Cursor from = fold_cursor(x, start.mask + column * kept.mask, first);
+    if (as_they_lie) {
+      for (int64_t r = 0; r < rows; ++r, from.advance(1)) room.places.data[r] = from.x;
+      return {nullptr, 0, room.places.data, rows};
+    }
+    const int64_t padded = (columns + W - 1) / W * W;
+    for (int64_t r = 0; r < rows; ++r, from.advance(1)) {
+      S* row = room.gathered.data + r * padded;
+      reader(row, from.x, from.mask, kept, columns);
+      std::fill(row + columns, row + padded, reader.absent);
+    }
+    return {reinterpret_cast<const char*>(room.gathered.data), padded * size, nullptr, rows};
+  }
+};
+
+template <class F>
+struct Columns : Strips<F> {
+  FOLDWISE_REDUCE_WORK(F)
+  using In = Strips<F>;
+  using In::In, In::kept, In::few, In::count, In::unit_bytes, In::vectors, In::room, In::vectors_of, In::columns_of;
 
   bool run() {
     fold_columns();
     return fits;
   }
 
+  Rows<S> rows_of(int64_t unit, int64_t block, const StripRoom<S>& room) const {
+    const int64_t first = block * T::block;
+    return In::rows_of(unit, first, std::min<int64_t>(T::block, plan.count - first), room);
+  }
+
+  // Writes a row of results: W at a time while in place, through a buffer at the end or into another dtype.
+  template <class G, class At>
+  FW_INLINE bool finish_row(int64_t unit, At&& acc_at) const {
+    const int64_t columns = columns_of(unit);
+    char* out = In::out_of(unit);
+    const bool in_place = plan.sink.direct && kept.out == sizeof(A);
+    bool fit = true;
+    for (int64_t c = 0; c < columns; c += W) {
+      const int64_t some = std::min<int64_t>(W, columns - c);
+      A results[W];
+      A* to = in_place && some == W ? reinterpret_cast<A*>(out) + c : results;
+      fit &= finished<G, W>(acc_at(c / W), plan.finish, to);
+      settle(to);
+      if (to == results) scatter(out + c * kept.out, kept.out, results, some);
+    }
+    return fit;
+  }
+
   void fold_columns() {
-    const Axis& kept = inner_kept();
-    const bool contiguous = plan.source.direct && kept.x == size;
-    const bool few = contiguous && plan.fold_rank == 1 && plan.count <= few_rows;
-    const int64_t whole_columns = few ? few_rows_columns : contiguous ? tile_columns : 2 * W;
-    const int64_t strips = (kept.size + whole_columns - 1) / whole_columns;
-    const int64_t units = plan.outputs / kept.size * strips;
-    const int64_t unit_columns = std::min(whole_columns, kept.size);
-    const int64_t vectors = (unit_columns + W - 1) / W;
     const int64_t lanes = blocks > 1 ? L : std::min<int64_t>(L, plan.count);
-    const int64_t most_rows = std::min<int64_t>(T::block, plan.count);
-    const bool lie_whole = contiguous && unit_columns % W == 0 && kept.size % W == 0;
-    const int64_t room_for_places = contiguous && plan.fold_rank != 1 ? most_rows : 0;
-    const int64_t room_to_gather = lie_whole ? 0 : most_rows * vectors * W;
-
-    // The rows of one block of one strip, columns padded to whole vectors: as they lie, or gathered.
-    const auto rows_of = [&](int64_t unit, int64_t block, const Place& room) {
-      const Cursor start = kept_cursor(plan.kept_rank - 1, unit / strips);
-      const int64_t first = unit % strips * whole_columns;
-      const int64_t columns = std::min(whole_columns, kept.size - first);
-      const int64_t rows = std::min<int64_t>(T::block, plan.count - block * T::block);
-      const char* x = start.x + first * kept.x;
-      const bool as_they_lie = contiguous && columns % W == 0;
-      if (as_they_lie && plan.fold_rank == 1) {
-        const int64_t stride = plan.fold[0].x;
-        return Rows<S>{x + block * T::block * stride, stride, nullptr, rows};
-      }
-      Cursor from = fold_cursor(x, start.mask + first * kept.mask, block * T::block);
-      if (as_they_lie) {
-        for (int64_t r = 0; r < rows; ++r, from.advance(1)) room.places.data[r] = from.x;
-        return Rows<S>{nullptr, 0, room.places.data, rows};
-      }
-      const int64_t padded = (columns + W - 1) / W * W;
-      for (int64_t r = 0; r < rows; ++r, from.advance(1)) {
-        S* row = room.gathered.data + r * padded;
-        reader(row, from.x, from.mask, kept, columns);
-        std::fill(row + columns, row + padded, reader.absent);
-      }
-      return Rows<S>{reinterpret_cast<const char*>(room.gathered.data), padded * size, nullptr, rows};
-    };
-    const auto vectors_of = [&](int64_t unit) {
-      return (std::min(whole_columns, kept.size - unit % strips * whole_columns) + W - 1) / W;
-    };
-    // Writes a row of results: W at a time while in place, through a buffer at the end or into another dtype.
-    const auto finish_row = [&]<class G>(G, int64_t unit, const auto& acc_at) {
-      const int64_t first = unit % strips * whole_columns;
-      const int64_t columns = std::min(whole_columns, kept.size - first);
-      char* out = plan.sink.out + kept_cursor(plan.kept_rank - 1, unit / strips).out + first * kept.out;
-      const bool in_place = plan.sink.direct && kept.out == sizeof(A);
-      bool fit = true;
-      for (int64_t c = 0; c < columns; c += W) {
-        const int64_t some = std::min<int64_t>(W, columns - c);
-        A results[W];
-        A* to = in_place && some == W ? reinterpret_cast<A*>(out) + c : results;
-        fit &= finished<G, W>(acc_at(c / W), plan.finish, to);
-        settle(to);
-        if (to == results) scatter(out + c * kept.out, kept.out, results, some);
-      }
-      return fit;
-    };
-
     if (blocks <= 1) {
-      return divide(plan, units, plan.count * unit_columns * size, [&](int64_t first, int64_t last) {
+      return divide(plan, count, unit_bytes, [&](int64_t first, int64_t last) {
         Tiles<CarefulAcc> tile(few ? 0 : lanes * vectors);
-        const Place room{Tiles<const char*>(room_for_places), Tiles<S>(room_to_gather)};
+        const StripRoom<S> room = this->room();
         for (int64_t unit = first; unit < last; ++unit) {
           const Rows<S> rows = rows_of(unit, 0, room);
           note(guarded<F>([&]<class G>(G) FW_INLINED {
-            if (few) return finish_row(G{}, unit, [&](int64_t v) FW_INLINED { return few_rows_vector<G>(rows, v * W); });
+            if (few) return finish_row<G>(unit, [&](int64_t v) FW_INLINED { return few_rows_vector<G>(rows, v * W); });
             auto* lanes_of_g = reinterpret_cast<typename Terms<G>::Acc*>(tile.data);
             const int64_t width = vectors_of(unit);
             fold_lanes<G>(lanes_of_g, fold_rows<G>(rows, lanes, width, prefetch, lanes_of_g), width);
-            return finish_row(G{}, unit, [&](int64_t v) FW_INLINED { return lanes_of_g[v]; });
+            return finish_row<G>(unit, [&](int64_t v) FW_INLINED { return lanes_of_g[v]; });
           }));
         }
       });
@@ -104,7 +132,7 @@ struct Columns : ReduceWork<F> {
       const int64_t width = vectors_of(unit);
       Tiles<Acc> plain(F::guarded ? L * width : 0);
       Counter<C> counter{reinterpret_cast<CarefulAcc*>(tiles), L * width};
-      const Place room{Tiles<const char*>(room_for_places), Tiles<S>(room_to_gather)};
+      const StripRoom<S> room = this->room();
       for (int64_t block = first; block < last; ++block) {
         const Rows<S> rows = rows_of(unit, block, room);
         careful_tile(L * width, plain.data, counter.next(), [&]<class G>(G, auto* tile) FW_INLINED {
@@ -120,10 +148,10 @@ struct Columns : ReduceWork<F> {
     const auto finish = [&](int64_t unit, char* tile) {
       auto* acc = reinterpret_cast<CarefulAcc*>(tile);
       fold_lanes<C>(acc, L, vectors_of(unit));
-      note(finish_row(C{}, unit, [&](int64_t v) FW_INLINED { return acc[v]; }));
+      note(finish_row<C>(unit, [&](int64_t v) FW_INLINED { return acc[v]; }));
     };
     const auto join_tiles = [&](char* tiles, const char* parts, int64_t chunks) { join(tiles, parts, chunks, L * vectors); };
-    Units{units, plan.count * unit_columns * size, blocks, L * vectors * static_cast<int64_t>(sizeof(CarefulAcc))}
+    Units{count, unit_bytes, blocks, L * vectors * static_cast<int64_t>(sizeof(CarefulAcc))}
         .fold_each(plan, fold, join_tiles, finish);
   }
 

@@ -19,9 +19,9 @@ struct Route {
   Finish finish() const { return {number, integer, 0, 0, static_cast<Ending>(ending)}; }
 };
 
-// A public function: the route of each dtype.
+// A public function: the route of each dtype, by default and exactly. No fold (-1): that way is not for the core alone.
 struct Entrance {
-  Route routes[dtype_count];
+  Route routes[2][dtype_count];
 };
 
 constexpr int most_entrances = 64;
@@ -34,7 +34,7 @@ struct Declared {
   PyObject* general_scan;
   PyObject* general_place;
   PyObject* general_many;
-  PyObject* wrap;  // the string "wrap"
+  PyObject *wrap, *by_default, *exactly;  // the strings "wrap", "default", "exact"
 };
 
 inline Declared declared;

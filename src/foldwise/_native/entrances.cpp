@@ -52,6 +52,10 @@ bool takes(const char* name, Py_ssize_t wanted, Py_ssize_t given) {
 }
 
 bool is_wrap(PyObject* overflow) { return overflow == declared.wrap; }
+bool is_accuracy(PyObject* word) { return word == declared.by_default || word == declared.exactly; }
+const Route& route_of(const Entrance* entrance, int code, PyObject* accuracy) {
+  return entrance->routes[accuracy == declared.exactly][code];
+}
 bool is_flag(PyObject* object) { return object == Py_False || object == Py_True; }
 
 // A call as the functions below get it, and what all of them look at.
@@ -68,9 +72,10 @@ struct Call {
   PyObject* general(PyObject* function) const { return PyObject_Vectorcall(function, args, count, nullptr); }
 };
 
-// Means of more integers than that need more than 64 bits on the way, which the general path sees to.
-bool too_many(const Route& route, PyArrayObject* x) {
+// Whether the general path must see to it: means of so many integers need more than 64 bits on the way.
+bool not_alone(const Route& route, PyArrayObject* x) {
   constexpr npy_intp exact_in_64_bits = npy_intp{1} << 31;
+  if (route.fold < 0) return true;
   return route.ending == static_cast<int>(Ending::ratio) && PyArray_SIZE(x) > exact_in_64_bits;
 }
 
@@ -113,17 +118,17 @@ PyObject* handed_back(PyArrayObject* out, PyObject* given) {
 
 }  // namespace
 
-// reduce(entrance, x, axis, dtype, out, keepdims, initial, where, overflow)
+// reduce(entrance, x, axis, dtype, out, keepdims, initial, where, overflow, accuracy)
 PyObject* reduce(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  const Entrance* entrance = takes("reduce", 9, count) ? entrance_argument(args[0]) : nullptr;
+  const Entrance* entrance = takes("reduce", 10, count) ? entrance_argument(args[0]) : nullptr;
   if (!entrance) return nullptr;
   const Call call(args, count);
   uint64_t folded;
   const bool plain = call.code >= 0 && args[3] == Py_None && is_flag(args[5]) && args[6] == Py_None &&
-                     args[7] == Py_None && is_wrap(args[8]) && plain_axes(args[2], call.rank(), &folded) && folded;
+                     args[7] == Py_None && is_wrap(args[8]) && is_accuracy(args[9]) && plain_axes(args[2], call.rank(), &folded) && folded;
   if (!plain) return call.general(declared.general_reduce);
-  const Route route = entrance->routes[call.code];
-  if (too_many(route, call.x)) return call.general(declared.general_reduce);
+  const Route route = route_of(entrance, call.code, args[9]);
+  if (not_alone(route, call.x)) return call.general(declared.general_reduce);
   Left left(call, folded, args[5]);
   PyArrayObject* out = left.result(route.out, args[4]);
   if (!out) return PyErr_Occurred() ? nullptr : call.general(declared.general_reduce);
@@ -132,18 +137,19 @@ PyObject* reduce(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return handed_back(out, args[4]);
 }
 
-// scan(entrance, x, axis, dtype, out, exclusive, reverse, include_initial, overflow)
+// scan(entrance, x, axis, dtype, out, exclusive, reverse, include_initial, overflow, accuracy)
 PyObject* scan(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  const Entrance* entrance = takes("scan", 9, count) ? entrance_argument(args[0]) : nullptr;
+  const Entrance* entrance = takes("scan", 10, count) ? entrance_argument(args[0]) : nullptr;
   if (!entrance) return nullptr;
   const Call call(args, count);
   int axis = -1;  // all of them, in C order
   const bool every = args[2] == Py_None;
   const bool plain = call.code >= 0 && args[3] == Py_None && is_flag(args[5]) && is_flag(args[6]) &&
-                     args[7] == Py_False && is_wrap(args[8]) && PyArray_SIZE(call.x) > 0 && call.rank() > 0 &&
+                     args[7] == Py_False && is_wrap(args[8]) && is_accuracy(args[9]) && PyArray_SIZE(call.x) > 0 && call.rank() > 0 &&
                      (every || plain_axis(args[2], call.rank(), &axis));
   if (!plain) return call.general(declared.general_scan);
-  const Route route = entrance->routes[call.code];
+  const Route route = route_of(entrance, call.code, args[9]);
+  if (not_alone(route, call.x)) return call.general(declared.general_scan);
   const npy_intp size = PyArray_SIZE(call.x);
   const npy_intp* shape = every ? &size : PyArray_DIMS(call.x);
   const int rank = every ? 1 : call.rank();
@@ -168,7 +174,7 @@ PyObject* place(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (!plain) return call.general(declared.general_place);
   const uint64_t every = ~uint64_t{0} >> (64 - call.rank());
   Left left(call, axis < 0 ? every : uint64_t{1} << axis, args[4]);
-  const Route route = entrance->routes[call.code];
+  const Route route = entrance->routes[0][call.code];
   PyArrayObject* out = left.result(route.out, args[3]);
   if (!out) return PyErr_Occurred() ? nullptr : call.general(declared.general_place);
   scan_array(job_of(route, call.code), call.x, axis, {PyArray_BYTES(out), left.strides}, 1, false, args[5] == Py_True,
@@ -192,8 +198,8 @@ PyObject* reduce_many(PyObject*, PyObject* const* args, Py_ssize_t count) {
     PyObject* number = PyUnicode_CheckExact(name) ? PyDict_GetItemWithError(known, name) : nullptr;
     const Entrance* entrance = number ? entrance_argument(number) : nullptr;
     if (!entrance) return PyErr_Occurred() ? nullptr : call.general(declared.general_many);
-    routes[i] = entrance->routes[call.code];
-    if (too_many(routes[i], call.x)) return call.general(declared.general_many);
+    routes[i] = entrance->routes[0][call.code];
+    if (not_alone(routes[i], call.x)) return call.general(declared.general_many);
   }
   std::vector<Left> left(folds, Left(call, folded, args[4]));
   if (left.empty() || left[0].empty) return call.general(declared.general_many);

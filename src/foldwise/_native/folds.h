@@ -1,5 +1,6 @@
 // Every fold, and the list of them.
 #pragma once
+#include "exact_folds.h"
 #include "extremes.h"
 #include "judged.h"
 #include "logs.h"

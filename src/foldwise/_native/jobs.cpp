@@ -61,7 +61,8 @@ void make_plan(ReducePlan& plan, const Reduced& asked, PyArrayObject* x, PyArray
   // A mean of integers that is a float64 leaves the kernel as its bits.
   const Dtype written = asked.finish.ending == Ending::ratio ? Dtype::int64 : job.out;
   plan.source = source_of(x, seen_by(job.column, job.in), column_dtype, mask);
-  plan.sink = {written, same_bits(written, job.kernel().reduced), asked.out.data};
+  if (job.out == Dtype::count) plan.sink = {Dtype::float64, false, asked.out.data, true};
+  else plan.sink = {written, same_bits(written, job.kernel().reduced), asked.out.data};
   plan.finish = asked.finish;
   const Geometry geometry{PyArray_NDIM(x), PyArray_DIMS(x), PyArray_STRIDES(x), mask ? PyArray_STRIDES(mask) : nullptr,
                           asked.out.strides};

@@ -1,5 +1,6 @@
 // One fold on one ISA: this file is compiled once for each pair.
 #include "arg.h"
+#include "exact_reduce.h"
 #include "reduce.h"
 #include "scan.h"
 

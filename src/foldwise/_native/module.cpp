@@ -8,6 +8,7 @@
 
 #include "direct.h"
 #include "entrances.h"
+#include "exact.h"
 #include "isas.h"
 #include "jobs.h"
 #include "memory.h"
@@ -74,6 +75,61 @@ PyObject* run_reduce(PyObject*, PyObject* args) {
   return fits;
 }
 
+// ---- exact sums as Python keeps them: the words of a Total along the last axis
+
+constexpr npy_intp total_words = sizeof(Total) / sizeof(int64_t);
+
+// How many there are; -1 with an error set where that is not what the array holds.
+npy_intp totals_in(PyArrayObject* array, bool written) {
+  const int rank = PyArray_NDIM(array);
+  const bool fits = PyArray_TYPE(array) == NPY_INT64 && PyArray_IS_C_CONTIGUOUS(array) && rank > 0 &&
+                    PyArray_DIM(array, rank - 1) == total_words && (!written || PyArray_ISWRITEABLE(array));
+  if (!fits) PyErr_Format(PyExc_TypeError, "exact sums are a contiguous int64 array of %zd words each", total_words);
+  return fits ? PyArray_SIZE(array) / total_words : -1;
+}
+Total* totals_of(PyArrayObject* array) { return reinterpret_cast<Total*>(PyArray_BYTES(array)); }
+
+// merge_totals(totals, others, subtract)
+PyObject* merge_totals(PyObject*, PyObject* args) {
+  PyArrayObject *to, *from;
+  int subtract;
+  if (!PyArg_ParseTuple(args, "O!O!p", &PyArray_Type, &to, &PyArray_Type, &from, &subtract)) return nullptr;
+  const npy_intp count = totals_in(to, true);
+  if (count < 0 || totals_in(from, false) != count) {
+    return PyErr_Occurred() ? nullptr : PyErr_Format(PyExc_ValueError, "merge_totals takes as many sums as there are");
+  }
+  for (npy_intp i = 0; i < count; ++i) totals_of(to)[i].add(totals_of(from)[i], subtract);
+  Py_RETURN_NONE;
+}
+
+// round_totals(totals, counts, ending, code, out): `out` is float64, its values those of the dtype with that code.
+PyObject* round_totals(PyObject*, PyObject* args) {
+  PyArrayObject *from, *out;
+  PyObject* counts;
+  int ending, code;
+  if (!PyArg_ParseTuple(args, "O!OiiO!", &PyArray_Type, &from, &counts, &ending, &code, &PyArray_Type, &out)) return nullptr;
+  const npy_intp count = totals_in(from, false);
+  if (count < 0) return nullptr;
+  const bool counted = counts != Py_None;
+  const auto holds = [&](PyObject* object, int type) {
+    if (!PyArray_Check(object)) return false;
+    auto* array = reinterpret_cast<PyArrayObject*>(object);
+    return PyArray_TYPE(array) == type && PyArray_IS_C_CONTIGUOUS(array) && PyArray_SIZE(array) == count;
+  };
+  if (!holds(reinterpret_cast<PyObject*>(out), NPY_DOUBLE) || (counted && !holds(counts, NPY_INT64))) {
+    return PyErr_Format(PyExc_TypeError, "round_totals takes a count and a place of float64 for each sum");
+  }
+  auto* results = reinterpret_cast<double*>(PyArray_BYTES(out));
+  const auto* each = counted ? reinterpret_cast<const int64_t*>(PyArray_BYTES(reinterpret_cast<PyArrayObject*>(counts))) : nullptr;
+  for (npy_intp i = 0; i < count; ++i) {
+    Finish finish{};
+    finish.ending = static_cast<Ending>(ending);
+    if (counted) finish.count = each[i];
+    results[i] = totals_of(from)[i].rounded(finish, static_cast<Dtype>(code));
+  }
+  Py_RETURN_NONE;
+}
+
 // run_scan(job, finish, x, axis, out, reverse, shifted) -> whether it fits
 // axis -1 walks all axes in C order; `out` is then of rank 1.
 PyObject* run_scan(PyObject*, PyObject* args) {
@@ -115,12 +171,12 @@ PyObject* keep_memory(PyObject*, PyObject* bytes) {
 
 // ---- configuration
 
-// configure(numbers, entrances, (general_reduce, general_scan, general_place, general_many), wrap): see entrances.py.
-// An entrance is a route for each dtype: (fold, column, out, ending, number, integer).
+// configure(numbers, entrances, (general_reduce, general_scan, general_place, general_many), (wrap, default, exact)): see
+// entrances.py. An entrance is two routes for each dtype: (fold, column, out, ending, number, integer).
 PyObject* configure(PyObject*, PyObject* args) {
-  PyObject *numbers, *entrances, *general[4], *wrap;
-  if (!PyArg_ParseTuple(args, "O!O!(OOOO)U", &PyTuple_Type, &numbers, &PyTuple_Type, &entrances, &general[0], &general[1],
-                        &general[2], &general[3], &wrap)) {
+  PyObject *numbers, *entrances, *general[4], *words[3];
+  if (!PyArg_ParseTuple(args, "O!O!(OOOO)(UUU)", &PyTuple_Type, &numbers, &PyTuple_Type, &entrances, &general[0], &general[1],
+                        &general[2], &general[3], &words[0], &words[1], &words[2])) {
     return nullptr;
   }
   const Py_ssize_t count = PyTuple_GET_SIZE(entrances);
@@ -133,11 +189,11 @@ PyObject* configure(PyObject*, PyObject* args) {
   }
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* routes = PyTuple_GET_ITEM(entrances, i);
-    if (!PyTuple_Check(routes) || PyTuple_GET_SIZE(routes) != dtype_count) {
+    if (!PyTuple_Check(routes) || PyTuple_GET_SIZE(routes) != 2 * dtype_count) {
       return PyErr_Format(PyExc_ValueError, "configure: entrance %zd does not fit the table", i);
     }
-    for (int code = 0; code < dtype_count; ++code) {
-      Route& route = declared.entrances[i].routes[code];
+    for (int code = 0; code < 2 * dtype_count; ++code) {
+      Route& route = declared.entrances[i].routes[code / dtype_count][code % dtype_count];
       unsigned long long integer;
       if (!PyArg_ParseTuple(PyTuple_GET_ITEM(routes, code), "iiiidK", &route.fold, &route.column, &route.out,
                             &route.ending, &route.number, &integer)) {
@@ -150,7 +206,8 @@ PyObject* configure(PyObject*, PyObject* args) {
   declared.entrance_count = static_cast<int>(count);
   PyObject** const kept[] = {&declared.general_reduce, &declared.general_scan, &declared.general_place, &declared.general_many};
   for (int i = 0; i < 4; ++i) Py_XSETREF(*kept[i], Py_NewRef(general[i]));
-  Py_XSETREF(declared.wrap, Py_NewRef(wrap));
+  PyObject** const known[] = {&declared.wrap, &declared.by_default, &declared.exactly};
+  for (int i = 0; i < 3; ++i) Py_XSETREF(*known[i], Py_NewRef(words[i]));
   Py_RETURN_NONE;
 }
 
@@ -241,6 +298,8 @@ PyMethodDef methods[] = {
     {"direct_many", direct<reduce_many>, METH_VARARGS, nullptr},
     {"run_reduce", run_reduce, METH_VARARGS, nullptr},
     {"run_scan", run_scan, METH_VARARGS, nullptr},
+    {"merge_totals", merge_totals, METH_VARARGS, nullptr},
+    {"round_totals", round_totals, METH_VARARGS, nullptr},
     {"empty", empty, METH_VARARGS, nullptr},
     {"keep_memory", keep_memory, METH_O, nullptr},
     {"configure", configure, METH_VARARGS, nullptr},
@@ -265,6 +324,7 @@ PyMODINIT_FUNC PyInit__native() {
   if (!foldwise::ready_direct()) return nullptr;
   PyObject* module = PyModule_Create(&foldwise::definition);
   if (module && PyModule_AddStringConstant(module, "VERSION", FOLDWISE_VERSION) < 0) Py_CLEAR(module);
+  if (module && PyModule_AddIntConstant(module, "TOTAL_WORDS", foldwise::total_words) < 0) Py_CLEAR(module);
 #if defined(Py_GIL_DISABLED)
   if (module) PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED);
 #endif

@@ -2,6 +2,7 @@
 // decide the bits, so any split, strip or chunk may change for speed alone.
 #pragma once
 #include "columns.h"
+#include "exact_reduce.h"
 #include "sequence.h"
 #include "short_rows.h"
 
@@ -9,11 +10,15 @@ namespace foldwise::FOLDWISE_ISA {
 
 template <class F>
 bool reduce(const ReducePlan& plan) {
-  if (plan.shape == Shape::columns) return Columns<F>(plan).run();
-  ShortRows<F> rows(plan);
-  if (plan.shape == Shape::rows && rows.suits()) return rows.run();
-  const bool one = plan.shape == Shape::rows || plan.kept[plan.kept_rank - 1].size == 1;
-  return one ? Sequence<F, Terms<F>::L>(plan).run() : Sequence<F, 0>(plan).run();
+  if constexpr (is_exact<F>) {
+    return reduce_exactly<F>(plan);
+  } else {
+    if (plan.shape == Shape::columns) return Columns<F>(plan).run();
+    ShortRows<F> rows(plan);
+    if (plan.shape == Shape::rows && rows.suits()) return rows.run();
+    const bool one = plan.shape == Shape::rows || plan.kept[plan.kept_rank - 1].size == 1;
+    return one ? Sequence<F, Terms<F>::L>(plan).run() : Sequence<F, 0>(plan).run();
+  }
 }
 
 }  // namespace foldwise::FOLDWISE_ISA

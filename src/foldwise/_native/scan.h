@@ -5,6 +5,7 @@
 #pragma once
 #include <sched.h>
 
+#include "exact_scan.h"
 #include "short_lines.h"
 
 namespace foldwise::FOLDWISE_ISA {
@@ -60,7 +61,7 @@ struct Scan : ScanWork<F> {
     };
     if constexpr (F::guarded) {
       if (carry.plain()) {
-        clear_range_flags();
+        clear_flags();
         const auto last = scanned(F{});
         if (!left_normal_range()) return carry.advance(F::lift(last));
       }
@@ -71,7 +72,7 @@ struct Scan : ScanWork<F> {
   AccOf<C, P> segment_total(const S* in, int64_t n) const {
     const auto ignore = [](int64_t, const auto&) {};
     if constexpr (F::guarded) {
-      clear_range_flags();
+      clear_flags();
       const auto last = F::lift(Work::template scan_packs<F>(in, n, ignore));
       settle(&last);
       if (!left_normal_range()) return last;
@@ -102,7 +103,7 @@ struct Scan : ScanWork<F> {
           if (in == gathered) {
             for (int i = 1; i < 8; ++i) segment_in(at, s + i, gathered + i * segment_size);
           }
-          clear_range_flags();
+          clear_flags();
           const auto eight = F::lift(totals_of_eight<F>(in));
           settle(&eight);
           if (!F::guarded || !left_normal_range()) {
@@ -383,7 +384,8 @@ struct Scan : ScanWork<F> {
 
 template <class F>
 bool scan(const ScanPlan& plan) {
-  return Scan<F>(plan).run();
+  if constexpr (is_exact<F>) return ExactScan<F>(plan).run();
+  else return Scan<F>(plan).run();
 }
 
 }  // namespace foldwise::FOLDWISE_ISA

@@ -44,7 +44,7 @@ class OpenSequence {
 
   // `next` is where memory goes on afterwards.
   FW_OUTLINE void take(const S* p, int64_t count, const S* next, Walk walk) {
-    if constexpr (F::guarded) clear_range_flags();
+    if constexpr (F::guarded) clear_flags();
     while (count) {
       const int64_t some = std::min(count, T::block - position % T::block);
       const S* end = p + some * k;
@@ -126,7 +126,7 @@ class OpenSequence {
         counter.push();
       }
       span_start = position;
-      clear_range_flags();
+      clear_flags();
     }
   }
 };

@@ -1,5 +1,7 @@
 // Short rows: whole rows of at most one block, or a few where they lie, W of them at a time.
 #pragma once
+#include "exact_rounding.h"
+#include "exact_stretches.h"
 #include "reduce_work.h"
 
 namespace foldwise::FOLDWISE_ISA {
@@ -9,7 +11,10 @@ struct ShortRows : ReduceWork<F> {
   FOLDWISE_REDUCE_WORK(F)
   using Work::Work;
 
-  static constexpr int64_t most_row_blocks = 8;
+  static constexpr int64_t most_row_blocks = is_exact<F> ? 2 : 8;
+  static constexpr int64_t batch = 256;
+  // Exact rows share one check of the flags: not so many that one of them is likely to raise one.
+  static constexpr int64_t most_elements = is_exact<F> ? 4096 : std::numeric_limits<int64_t>::max();
 
   // Whether rows of that length are for here.
   bool suits() const {
@@ -40,57 +45,85 @@ struct ShortRows : ReduceWork<F> {
     return fold_lane_vectors<G>(lanes);
   }
 
-  template <class G>
-  bool fold_short_rows(const char* x, int64_t stride, int64_t rows, A* out) const {
-    bool fit = true;
+  // Rows W at a time, then one by one; `give` gets the place of the first and their accumulators.
+  template <class G, class Give>
+  FW_INLINE void each_row(const char* x, int64_t stride, int64_t rows, Give&& give) const {
     const auto row = [&](int64_t i) { return reinterpret_cast<const S*>(x + i * stride); };
     int64_t i = 0;
     for (; i + W <= rows; i += W) {
       typename Terms<G>::Acc vectors[W];
 #pragma GCC unroll 1
       for (int j = 0; j < W; ++j) vectors[j] = row_vector<G>(row(i + j), plan.count);
-      fit &= finished<G, W>(fold_across<G>(vectors), plan.finish, out + i);
+      give(i, fold_across<G>(vectors));
     }
-    for (; i < rows; ++i) {
-      fit &= finished<G, 1>(folded<G, W>(row_vector<G>(row(i), plan.count)), plan.finish, out + i);
-    }
-    settle(out);
-    return fit;
+    for (; i < rows; ++i) give(i, folded<G, W>(row_vector<G>(row(i), plan.count)));
   }
 
   // Rows of two to four elements, one after the other in memory: turned into that many columns in cache.
-  bool fold_narrow_rows(const char* x, int64_t rows, A* out) const {
-    constexpr int64_t batch = 256;
+  template <class G, class Give>
+  FW_INLINE void each_narrow_row(const char* x, int64_t rows, Give&& give) const {
     S columns[few_rows * batch];
     deinterleave(columns, batch, x, plan.count, rows);
     const int64_t whole = (rows + W - 1) / W * W;
     for (int64_t c = 0; c < plan.count; ++c) std::fill(columns + c * batch + rows, columns + c * batch + whole, reader.absent);
     const Rows<S> turned{reinterpret_cast<const char*>(columns), batch * size, nullptr, plan.count};
+    for (int64_t i = 0; i < rows; i += W) give(i, few_rows_vector<G>(turned, i));
+  }
+
+  // Folds some rows into results.
+  bool fold_rows(bool narrow, const char* x, int64_t stride, int64_t rows, A* out) const {
     return guarded<F>([&]<class G>(G) FW_INLINED {
       bool fit = true;
-      for (int64_t i = 0; i < rows; i += W) {
-        A some[W];
-        A* to = i + W <= rows ? out + i : some;
-        fit &= finished<G, W>(few_rows_vector<G>(turned, i), plan.finish, to);
-        if (to == some) std::copy_n(some, rows - i, out + i);
+      if (narrow) {
+        each_narrow_row<G>(x, rows, [&](int64_t i, const auto& acc) FW_INLINED {
+          A some[W];
+          A* to = i + W <= rows ? out + i : some;
+          fit &= finished<G, W>(acc, plan.finish, to);
+          if (to == some) std::copy_n(some, rows - i, out + i);
+        });
+      } else {
+        each_row<G>(x, stride, rows, [&]<class Accs>(int64_t i, const Accs& acc) FW_INLINED {
+          constexpr int N = std::is_same_v<Accs, typename Terms<G>::Acc> ? W : 1;
+          fit &= finished<G, N>(acc, plan.finish, out + i);
+        });
       }
       settle(out);
       return fit;
     });
   }
 
+  // Exact folds leave parts, all of them exact, or else Totals.
+  void fold_exactly(bool narrow, const char* x, int64_t stride, int64_t rows, char* out) const {
+    constexpr int64_t room = batch + W;
+    double parts[F::parts * room];
+    const ExactOutputs<F> outputs(plan, scatter);
+    const auto keep = [&](int64_t i, const auto& acc) FW_INLINED { store_parts(parts + i, room, acc); };
+    clear_flags();
+    if (narrow) each_narrow_row<F>(x, rows, keep);
+    else each_row<F>(x, stride, rows, keep);
+    settle(parts);
+    const int64_t to = inner_kept().out;
+    if (!lost_bits()) return outputs.write(parts, room, rows, nullptr, out, to);
+    Stretches<F> stretches;
+    const double nothing[F::parts] = {};
+    for (int64_t i = 0; i < rows; ++i) {
+      Total total;
+      stretches.add(total, reinterpret_cast<const S*>(x + i * stride), plan.count);
+      outputs.write(nothing, 1, 1, &total, out + i * to, 0);
+    }
+  }
+
   bool run() {
-    constexpr int64_t batch = 256;
     const Axis& kept = inner_kept();
     const bool direct = rows_lie_whole();
     const bool narrow = direct && plan.count >= 2 && plan.count <= most_interleaved_words && kept.x == plan.count * size &&
                         kept.size >= batch;
     divide(plan, plan.outputs, plan.count * size, [&](int64_t first, int64_t last) {
       S gathered[2 * T::block];
-      A results[batch];
+      [[maybe_unused]] A results[batch];
       Cursor at = kept_cursor(plan.kept_rank, first);
       while (first < last) {
-        int64_t rows = std::min({at.left_in_line(), last - first, batch});
+        int64_t rows = std::min({at.left_in_line(), last - first, batch, std::max<int64_t>(W, most_elements / plan.count)});
         const char* x = at.x;
         int64_t stride = kept.x;
         if (!direct) {
@@ -103,13 +136,14 @@ struct ShortRows : ReduceWork<F> {
           stride = plan.count * size;
         }
         char* out = plan.sink.out + at.out;
-        const bool in_place = plan.sink.direct && (rows == 1 || kept.out == sizeof(A));
-        A* to = in_place ? reinterpret_cast<A*>(out) : results;
-        if (narrow) note(fold_narrow_rows(x, rows, to));
-        else note(guarded<F>([&]<class G>(G) FW_INLINED {
-          return fold_short_rows<G>(x, stride, rows, to);
-        }));
-        if (!in_place) scatter(out, kept.out, results, rows);
+        if constexpr (is_exact<F>) {
+          fold_exactly(narrow, x, stride, rows, out);
+        } else {
+          const bool in_place = plan.sink.direct && (rows == 1 || kept.out == sizeof(A));
+          A* to = in_place ? reinterpret_cast<A*>(out) : results;
+          note(fold_rows(narrow, x, stride, rows, to));
+          if (!in_place) scatter(out, kept.out, results, rows);
+        }
         at.advance(rows);
         first += rows;
       }

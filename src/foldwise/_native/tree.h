@@ -455,7 +455,7 @@ void canonical_from_here(Out* results, int64_t count, A last) {
 template <class F, class Work>
 FW_INLINE bool guarded(Work&& work) {
   if constexpr (F::guarded) {
-    clear_range_flags();
+    clear_flags();
     const bool fits = work(F{});
     if (!left_normal_range()) return fits;
     return work(typename F::Careful{});

@@ -45,6 +45,7 @@ struct Sink {
   Dtype dtype;
   bool direct;  // same dtype as the accumulator, native byte order
   char* out;
+  bool totals = false;  // what is there are exact sums, kept for more to come (exact.h)
 };
 
 // What is done to the folded value at the very end. A mean of integers is exact before it is cut (mean) or rounded to

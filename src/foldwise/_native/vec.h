@@ -265,6 +265,9 @@ FW_INLINE typename VectorOf<A, W>::type load_as(const S* p) {
   if constexpr (std::is_same_v<A, S>) {
     return load_vector<A, W>(p);
   } else if constexpr (std::is_same_v<A, double> && (std::is_same_v<S, half> || std::is_same_v<S, bfloat>)) {
+#if defined(__AVX512F__)
+    if constexpr (W == 8) return (typename VectorOf<double, 8>::type)_mm512_cvtps_pd((__m256)load_as<float, 8>(p));
+#endif
     return __builtin_convertvector(load_as<float, W>(p), typename VectorOf<double, W>::type);
   } else if constexpr (std::is_same_v<S, bfloat>) {
     typename VectorOf<std::uint32_t, W>::type wide;
@@ -436,20 +439,29 @@ FW_INLINE bool is_nan(T value) {
 
 // ---- the floating-point unit's own notes
 
-// Whether any operation since the last clear overflowed, or lost digits below the normal range.
-FW_INLINE bool left_normal_range() {
+#if defined(__x86_64__)
+constexpr unsigned flag_of_range = 0x18, flag_of_any = 0x3d;  // overflow and underflow; any but that of subnormal operands
+#else
+constexpr unsigned flag_of_range = 0xc, flag_of_any = 0x1f;
+#endif
+
+// Whether any operation since the last clear raised one of these flags.
+FW_INLINE bool raised_flags(unsigned flags) {
 #if defined(__x86_64__)
   unsigned control;
   asm volatile("stmxcsr %0" : "=m"(control)::"memory");
-  return control & 0x18;
+  return control & flags;
 #else
   uint64_t status;
   asm volatile("mrs %0, fpsr" : "=r"(status)::"memory");
-  return status & 0xc;
+  return status & flags;
 #endif
 }
 
-FW_INLINE void clear_range_flags() {
+// Whether any overflowed, or lost digits below the normal range.
+FW_INLINE bool left_normal_range() { return raised_flags(flag_of_range); }
+
+FW_INLINE void clear_flags() {
 #if defined(__x86_64__)
   const unsigned control = 0x1f80;
   asm volatile("ldmxcsr %0" ::"m"(control) : "memory");

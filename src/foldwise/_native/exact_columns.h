@@ -1,0 +1,166 @@
+// Exact sums of columns: so many rows at a time, added to what is there, each under one check of the flags.
+#pragma once
+#include "columns.h"
+#include "exact_rounding.h"
+#include "exact_stretches.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+template <class F>
+struct ExactColumns : Strips<F> {
+  FOLDWISE_REDUCE_WORK(F)
+  using In = Strips<F>;
+  using In::kept, In::count, In::unit_bytes, In::unit_columns, In::vectors, In::vectors_of, In::columns_of, In::rows_of;
+  static constexpr int64_t batch_rows = F::linear ? 128 : 16;  // squares are farther apart
+  const ExactOutputs<F> outputs;
+
+  explicit ExactColumns(const ReducePlan& p) : In(p), outputs(p, scatter) {}
+
+  // The sums of a strip so far: parts in rows, and Totals for what these could not take.
+  struct Sums {
+    const int64_t row;  // columns, in whole vectors
+    Tiles<double> first, second, third;
+    double *current, *other, *batch;
+    Tiles<Total> totals;
+    bool empty = true, spilled = false;
+    Stretches<F> stretches;
+
+    explicit Sums(int64_t columns)
+        : row(columns), first(F::parts * columns), second(F::parts * columns), third(F::parts * columns), current(first.data),
+          other(second.data), batch(third.data), totals(columns) {}
+
+    void clear() { empty = true, spilled = false; }
+    Total* begin_spilling() {
+      if (!spilled) {
+        for (int64_t c = 0; c < row; ++c) new (totals.data + c) Total;
+      }
+      spilled = true;
+      return totals.data;
+    }
+    // Takes `batch`, exact parts, and leaves it to be written again.
+    void take_batch() {
+      if (!empty) {
+        clear_flags();
+        for (int64_t i = 0; i < F::parts * row; i += W) store(other + i, load<double, W>(current + i) + load<double, W>(batch + i));
+        settle(other);
+        if (!lost_bits()) return std::swap(current, other);
+        Total* to = begin_spilling();
+        for (int64_t c = 0; c < row; ++c) ExactOutputs<F>::add(to[c], current, row, c);
+      }
+      std::swap(current, batch);
+      empty = false;
+    }
+    void take(const Sums& sums) {
+      if (sums.spilled) {
+        Total* to = begin_spilling();
+        for (int64_t c = 0; c < row; ++c) to[c].add(sums.totals.data[c]);
+      }
+      if (sums.empty) return;
+      std::copy_n(sums.current, F::parts * row, batch);
+      take_batch();
+    }
+  };
+
+  bool run() {
+    const int threads = thread_count();
+    const int64_t batches = (plan.count + batch_rows - 1) / batch_rows;
+    const int64_t wanted = count >= 4 * threads || threads == 1 || count * unit_bytes < serial_bytes ? 1 : 8 * threads / count;
+    const int64_t chunk = (batches + wanted - 1) / wanted * batch_rows, chunks = (plan.count + chunk - 1) / chunk;
+    if (chunks > 1) return run_in_chunks(chunk, chunks), true;
+    share(count, unit_bytes, [&](int64_t first, int64_t last) {
+      Sums sums(vectors * W);
+      const StripRoom<S> room = this->room();
+      for (int64_t unit = first; unit < last; ++unit) {
+        sums.clear();
+        if (plan.count <= few_rows && fold_few_rows(unit, room)) continue;
+        fold_strip(sums, unit, 0, plan.count, room);
+        write(sums, unit);
+      }
+    });
+    return true;
+  }
+
+ private:
+  // Chunks of few strips, joined as they come: in which order makes no difference.
+  void run_in_chunks(int64_t chunk, int64_t chunks) {
+    for (int64_t unit = 0; unit < count; ++unit) {
+      Sums whole(vectors * W);
+      std::atomic<bool> taken{false};
+      parallel(chunks, [&](int64_t task) {
+        Sums sums(vectors * W);
+        const StripRoom<S> room = this->room();
+        fold_strip(sums, unit, task * chunk, std::min(plan.count, (task + 1) * chunk), room);
+        while (taken.exchange(true, std::memory_order_acquire)) sched_yield();
+        whole.take(sums);
+        taken.store(false, std::memory_order_release);
+      });
+      write(whole, unit);
+    }
+  }
+
+  void write(const Sums& sums, int64_t unit) const {
+    if (sums.empty) std::fill_n(sums.current, F::parts * sums.row, 0.0);
+    outputs.write(sums.current, sums.row, columns_of(unit), sums.spilled ? sums.totals.data : nullptr, In::out_of(unit), kept.out);
+  }
+
+  void fold_strip(Sums& sums, int64_t unit, int64_t first, int64_t last, const StripRoom<S>& room) const {
+    for (; first < last; first += batch_rows) {
+      const Rows<S> rows = rows_of(unit, first, std::min(batch_rows, last - first), room);
+      clear_flags();
+      fold_down(rows, vectors_of(unit), sums.batch, sums.row);
+      settle(sums.batch);
+      if (!lost_bits()) sums.take_batch();
+      else fold_each(sums, rows, columns_of(unit));
+    }
+  }
+
+  // A few rows in registers, and from there to their results, some columns at a time; false where these were not exact.
+  bool fold_few_rows(int64_t unit, const StripRoom<S>& room) const {
+    constexpr int64_t some = 128;
+    const Rows<S> rows = rows_of(unit, 0, plan.count, room);
+    const int64_t columns = columns_of(unit);
+    double parts[F::parts * some];
+    for (int64_t first = 0; first < columns; first += some) {
+      const int64_t here = std::min(some, columns - first);
+      clear_flags();
+      for (int64_t c = 0; c < here; c += W) store_parts(parts + c, some, few_rows_vector<F>(rows, first + c));
+      settle(parts);
+      if (lost_bits()) return false;
+      outputs.write(parts, some, here, nullptr, In::out_of(unit) + first * kept.out, kept.out);
+    }
+    return true;
+  }
+
+  // Eight rows at a time, each a stream of its own.
+  void fold_down(const Rows<S>& rows, int64_t width, double* sums, int64_t row) const {
+    constexpr int streams = 8;
+    const auto fold_streams = [&]<int R>(std::integral_constant<int, R>, int64_t first) FW_INLINED {
+      const S* p[R];
+      for (int r = 0; r < R; ++r) p[r] = rows(first + r);
+      for (int64_t v = 0; v < width; ++v) {
+        Acc acc;
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) {
+          const S* here = p[r] + v * W;
+          if (prefetch) __builtin_prefetch(reinterpret_cast<const char*>(here) + stream_distance, 0, 3);
+          acc = r == 0 ? first ? joined<F, W>(load_parts<F, W>(sums + v * W, row), here) : T::load(here) : joined<F, W>(acc, here);
+        }
+        store_parts(sums + v * W, row, acc);
+      }
+    };
+    int64_t r = 0;
+    for (; r + streams <= rows.count; r += streams) fold_streams(std::integral_constant<int, streams>{}, r);
+    for (; r < rows.count; ++r) fold_streams(std::integral_constant<int, 1>{}, r);
+  }
+
+  void fold_each(Sums& sums, const Rows<S>& rows, int64_t columns) const {
+    S column[batch_rows];
+    Total* to = sums.begin_spilling();
+    for (int64_t c = 0; c < columns; ++c) {
+      for (int64_t r = 0; r < rows.count; ++r) column[r] = rows(r)[c];
+      sums.stretches.add(to[c], column, rows.count);
+    }
+  }
+};
+
+}  // namespace foldwise::FOLDWISE_ISA

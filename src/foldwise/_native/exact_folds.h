@@ -1,0 +1,183 @@
+// Folds whose plain arithmetic is exact, or raises a flag that says it was not: sums of doubles that have bits to spare.
+//
+//   parts        how many doubles an accumulator is; their sum is what it stands for
+//   add          one element, to a Total
+//   summand<k>   the doubles whose sum is what is summed of an element: there are `summands`
+//   linear       whether that sum is the element, or its magnitude
+//   levels       of a grid (exact_grid.h) for elements some forty binades apart
+#pragma once
+#include "exact.h"
+#include "fold.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+// Every float is summed in doubles; magnitudes and squares of the short ones are asked for so seldom that they are read as
+// doubles.
+struct ExactLong {
+  template <class S> struct Reduced { using type = void; };
+  template <class S> struct Scanned : Reduced<S> {};
+};
+template <> struct ExactLong::Reduced<float> { using type = double; };
+template <> struct ExactLong::Reduced<double> { using type = double; };
+
+struct Exact {
+  template <class S> struct Reduced : ExactLong::Reduced<S> {};
+  template <class S> struct Scanned : Reduced<S> {};
+};
+template <> struct Exact::Reduced<half> { using type = double; };
+template <> struct Exact::Reduced<bfloat> { using type = double; };
+
+template <class Fold> constexpr bool is_exact = requires { Fold::parts; };
+
+// Whether any operation since the flags were cleared was not exact, or had no number for a result.
+FW_INLINE bool lost_bits() { return raised_flags(flag_of_any); }
+
+// A double without its lower bits, and those.
+template <int lower, int N>
+FW_INLINE void cut(const Pack<double, N>& x, Pack<double, N>& high, Pack<double, N>& low) {
+  high = each([](auto v) {
+    typedef typename VectorOf<int64_t, Pack<double, N>::width>::type Bits;
+    return std::bit_cast<decltype(v)>(std::bit_cast<Bits>(v) & -(int64_t{1} << lower));
+  }, x);
+  low = x - high;
+}
+
+template <class S>
+struct ExactFold {
+  using Source = S;
+  using Value = double;
+  static constexpr bool guarded = false, heavy = false, signless = true;
+  static constexpr double absent() { return 0; }
+  template <class Acc> static FW_INLINE Acc lift(const Acc& a) { return a; }
+};
+
+// Every part added to its like.
+template <class Acc>
+FW_INLINE Acc added(const Acc& a, const Acc& b) {
+  return remade<Acc>([](const auto& p, const auto& q) { return p + q; }, a, b);
+}
+
+// Accumulators as rows of parts: part m of place i is at[m * row + i].
+template <class F, int N>
+FW_INLINE typename F::template Acc<N> load_parts(const double* at, int64_t row) {
+  return [&]<int... m>(std::integer_sequence<int, m...>) FW_INLINED {
+    return typename F::template Acc<N>{load<double, N>(at + m * row)...};
+  }(std::make_integer_sequence<int, F::parts>{});
+}
+template <class Acc>
+FW_INLINE void store_parts(double* at, int64_t row, const Acc& a) {
+  std::apply([&](const auto&... part) FW_INLINED {
+    int m = 0;
+    (store(at + m++ * row, part), ...);
+  }, a.members());
+}
+template <class Acc>
+FW_INLINE void add_parts(Total& total, const Acc& a) {
+  std::apply([&](const auto&... part) FW_INLINED { (total.add(part[0]), ...); }, a.members());
+}
+
+// Numbers that are as short as half a double are added as they are; doubles as two halves.
+template <class S, class A>
+struct ExactSum : ExactFold<S> {
+  using Careful = ExactSum;
+  static constexpr int parts = std::is_same_v<S, double> ? 2 : 1;
+  template <int N, int count> struct Parts;
+  template <int N> struct Parts<N, 1> {
+    Pack<double, N> total;
+    auto members() const { return std::tie(total); }
+  };
+  template <int N> struct Parts<N, 2> {
+    Pack<double, N> high, low;
+    auto members() const { return std::tie(high, low); }
+  };
+  template <int N> using Acc = Parts<N, parts>;
+
+  static constexpr bool linear = true;
+  static constexpr int summands = 1, levels = parts + 1;
+  template <int, class T, int N> static FW_INLINE Pack<T, N> summand(const Pack<T, N>& x) { return x; }
+  static FW_INLINE void add(Total& total, double x) { total.add(x); }
+  template <int N> static FW_INLINE Acc<N> start(const Pack<double, N>& x) {
+    if constexpr (parts == 1) {
+      return {x};
+    } else {
+      Acc<N> a;
+      cut<27, N>(x, a.high, a.low);
+      return a;
+    }
+  }
+  template <int N> static FW_INLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) { return added(a, b); }
+};
+
+template <class S, class A>
+struct ExactMagnitudes : ExactSum<S, A> {
+  using Careful = ExactMagnitudes;
+  static constexpr bool signless = false;
+  template <int N> using Acc = typename ExactSum<S, A>::template Acc<N>;
+
+  template <int, class T, int N> static FW_INLINE Pack<T, N> summand(const Pack<T, N>& x) { return magnitude(x); }
+  static FW_INLINE void add(Total& total, double x) { total.add(std::fabs(x)); }
+  template <int N> static FW_INLINE Acc<N> start(const Pack<double, N>& x) { return ExactSum<S, A>::start(magnitude(x)); }
+};
+
+// The square of anything shorter than a double is a double, cut into three; that of a double is three products of halves,
+// and these are cut again, those of like size together.
+template <class S, class A>
+struct ExactSquares : ExactFold<S> {
+  using Careful = ExactSquares;
+  static constexpr bool longer = std::is_same_v<S, double>;
+  static constexpr int parts = longer ? 4 : 3;
+  static constexpr bool linear = false;
+  static constexpr int summands = longer ? 3 : 1, levels = longer ? 4 : 3;
+  template <int N, int count> struct Parts;
+  template <int N> struct Parts<N, 3> {
+    Pack<double, N> first, second, third;
+    auto members() const { return std::tie(first, second, third); }
+  };
+  template <int N> struct Parts<N, 4> {
+    Pack<double, N> first, second, third, fourth;
+    auto members() const { return std::tie(first, second, third, fourth); }
+  };
+  template <int N> using Acc = Parts<N, parts>;
+
+  static FW_INLINE void add(Total& total, double x) { total.add_square(x); }
+
+  template <int k, int N> static FW_INLINE Pack<double, N> summand(const Pack<double, N>& x) {
+    if constexpr (!longer) return x * x;
+    Pack<double, N> upper, lower;
+    halve(x, upper, lower);
+    if constexpr (k == 0) return upper * upper;
+    else if constexpr (k == 1) return (upper + upper) * lower;
+    else return lower * lower;
+  }
+
+  template <int N> static FW_INLINE Acc<N> start(const Pack<double, N>& x) {
+    Acc<N> a;
+    if constexpr (!longer) {
+      Pack<double, N> rest;
+      cut<37, N>(x * x, a.first, rest);
+      cut<37, N>(rest, a.second, a.third);
+    } else {
+      Pack<double, N> upper, lower, middle, last;
+      halve(x, upper, lower);
+      cut<27, N>(upper * upper, a.first, a.second);
+      cut<27, N>((upper + upper) * lower, middle, a.third);
+      cut<27, N>(lower * lower, last, a.fourth);
+      a.second = a.second + middle;
+      a.third = a.third + last;
+    }
+    return a;
+  }
+  template <int N> static FW_INLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) { return added(a, b); }
+
+ private:
+  // Halves of at most 26 bits each: the upper one rounded, the lower one of either sign.
+  template <int N> static FW_INLINE void halve(const Pack<double, N>& x, Pack<double, N>& upper, Pack<double, N>& lower) {
+    upper = each([](auto v) {
+      typedef typename VectorOf<int64_t, Pack<double, N>::width>::type Bits;
+      return std::bit_cast<decltype(v)>((std::bit_cast<Bits>(v) + (int64_t{1} << 26)) & -(int64_t{1} << 27));
+    }, x);
+    lower = x - upper;
+  }
+};
+
+}  // namespace foldwise::FOLDWISE_ISA

@@ -1,0 +1,111 @@
+// Sums on a grid: an anchor so large that whatever is added to it leaves multiples of one unit, exactly, and a rest that
+// is exact as well. Level by level, the rest goes to an anchor that is smaller.
+#pragma once
+#include "exact_folds.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+template <class A, int levels>
+class Grid {
+  static constexpr int W = native<A>;
+  static constexpr int vectors = 4;
+  static constexpr int digits = std::numeric_limits<A>::digits, bias = std::numeric_limits<A>::max_exponent - 1;
+  using Word = bits_of<A>;
+  typedef typename VectorOf<A, W>::type Vector;
+  typedef typename VectorOf<Word, W>::type Bits;
+
+  static FW_INLINE void note_difference(Bits& noted, Bits a, Bits b) {
+#if defined(__AVX512F__)
+    noted = (Bits)_mm512_ternarylogic_epi64((__m512i)noted, (__m512i)a, (__m512i)b, 0xf6);  // in one operation
+#else
+    noted |= a ^ b;
+#endif
+  }
+
+  A anchors_[levels];
+  Vector sums_[levels][vectors];
+  Bits moved_[vectors] = {};
+
+ public:
+  // For `count` numbers, all of them below 2^exponent.
+  FW_INLINE Grid(int exponent, int64_t count) {
+    const int log = std::bit_width(static_cast<uint64_t>(count / (vectors * W) + vectors));
+    exponent += log + 1;
+    for (int k = 0; k < levels; ++k, exponent += log - digits + 1) {
+      anchors_[k] = A(1.5) * std::bit_cast<A>(Word(std::clamp(exponent, 1 - bias, bias - 1) + bias) << (digits - 1));
+      for (Vector& sum : sums_[k]) sum = anchors_[k] - Vector{};
+    }
+  }
+
+  // Hands load(i, whole) of every W elements to the anchors, and what they leave to rest(v, i, left); the last W may not be
+  // whole.
+  template <class Load, class Rest>
+  FW_INLINE void take(int64_t count, Load&& load, Rest&& rest) {
+    const auto step = [&](int64_t i, int v, auto whole) FW_INLINED {
+      Vector x = load(i, whole);
+#pragma GCC unroll 4
+      for (int k = 0; k < levels; ++k) {
+        const Vector sum = sums_[k][v] + x;
+        x -= sum - sums_[k][v];
+        sums_[k][v] = sum;
+        if (k == 0) note_difference(moved_[v], std::bit_cast<Bits>(sum), std::bit_cast<Bits>(anchors_[0] - Vector{}));
+      }
+      rest(v, i, x);
+    };
+    int64_t i = 0;
+    for (; i + vectors * W <= count; i += vectors * W) {
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) step(i + v * W, v, std::true_type{});
+    }
+    for (; i < count; i += W) step(i, 0, std::false_type{});
+  }
+
+  // Whether some were not below that power of two: the sum left the anchor's binade, and says nothing.
+  FW_INLINE bool left() const {
+    Bits all = moved_[0] | moved_[1] | moved_[2] | moved_[3];
+    Word any = 0;
+    for (int i = 0; i < W; ++i) any |= all[i];
+    return any >> (digits - 1) != 0;
+  }
+  // What the anchors got: seen as integers, their differences count the anchor's units.
+  FW_INLINE void add_to(Total& total) const {
+    for (int k = 0; k < levels; ++k) {
+      int64_t units = 0;
+      for (const Vector& sum : sums_[k]) {
+        const Bits more = std::bit_cast<Bits>(sum) - std::bit_cast<Bits>(anchors_[k] - Vector{});
+        for (int i = 0; i < W; ++i) units += more[i];
+      }
+      const double unit = std::bit_cast<A>(std::bit_cast<Word>(anchors_[k]) + 1) - anchors_[k];
+      total.add(static_cast<double>(units >> 32) * 0x1p32 * unit);
+      total.add(static_cast<double>(units & 0xffffffff) * unit);
+    }
+  }
+};
+
+// Powers of two: one above every one of `count` magnitudes, and one that is not above any but zeros. Of zeros both are
+// of_nothing; where one is no number the first is above_all.
+constexpr int of_nothing = -1100, above_all = 1025;
+struct Exponents {
+  int above, below;
+};
+template <class Load>
+FW_INLINE Exponents exponents_of(int64_t count, Load&& load) {
+  constexpr int W = native<double>;
+  typedef typename VectorOf<uint64_t, W>::type Bits;
+  Bits largest = {}, least = ~Bits{};
+  for (int64_t i = 0; i < count; i += W) {
+    // Zeros wrap to the top of the second.
+    const Bits size = std::bit_cast<Bits>(load(i, std::false_type{})) << 1;
+    largest = size > largest ? size : largest;
+    least = size - 1 < least ? size - 1 : least;
+  }
+  uint64_t most = 0, fewest = ~uint64_t{0};
+  for (int i = 0; i < W; ++i) {
+    most = std::max<uint64_t>(most, largest[i]);
+    fewest = std::min<uint64_t>(fewest, least[i]);
+  }
+  if (most == 0) return {of_nothing, of_nothing};
+  return {static_cast<int>(most >> 53) - 1022, static_cast<int>((fewest + 1) >> 53) - 1023};
+}
+
+}  // namespace foldwise::FOLDWISE_ISA

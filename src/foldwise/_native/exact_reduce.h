@@ -1,0 +1,105 @@
+// Exact reductions. No order is better than another here, so every path takes the shortest one. Plain arithmetic runs
+// first, on doubles with bits to spare, and the processor's flags prove that it was exact; what was not is done again.
+#pragma once
+#include "exact_columns.h"
+#include "exact_rounding.h"
+#include "exact_stretches.h"
+#include "sequences.h"
+#include "short_rows.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+// `k` of them where they lie interleaved: a Total for each, which is all that is kept of them.
+template <class F>
+struct ExactSequences : ReduceWork<F> {
+  FOLDWISE_REDUCE_WORK(F)
+  using Work::Work;
+
+  bool run(bool one) const { return fold_sequences(plan, one ? told<true> : told<false>, this, prefetch); }
+
+ private:
+  static constexpr int64_t most_interleaved = 32;
+
+  struct Open {
+    const int64_t k;
+    Total* totals;
+    Acc* lanes;
+    Stretches<F> stretches;
+
+    Open(int64_t interleaved, char* tiles, char* room)
+        : k(interleaved), totals(reinterpret_cast<Total*>(tiles)), lanes(reinterpret_cast<Acc*>(room)) {
+      for (int64_t i = 0; i < k; ++i) new (totals + i) Total;
+    }
+
+    void take(const S* p, int64_t count, const S* next) {
+      if (k == 1) return stretches.add(*totals, p, count, next);
+      const int64_t span = std::max<int64_t>(L, Stretches<F>::span / k);
+      for (; count; p += std::min(count, span) * k, count -= std::min(count, span)) interleaved(p, std::min(count, span));
+    }
+
+    FW_OUTLINE void interleaved(const S* p, int64_t count) {
+      typename F::template Acc<1> ends[most_interleaved * W];
+      clear_flags();
+      fold_into_lanes<F, 0, true>(p, count * k, L * k, lanes);
+      fold_interleaved_lanes<F>(lanes, k, ends);
+      settle(ends);
+      const bool lost = lost_bits();
+      for (int64_t i = 0; i < k; ++i) {
+        if (lost) one_of_them(totals[i], p + i, count);
+        else add_parts(totals[i], ends[i]);
+      }
+    }
+
+    void one_of_them(Total& total, const S* p, int64_t count) {
+      S some[1024];
+      while (count) {
+        const int64_t here = std::min<int64_t>(1024, count);
+        for (int64_t i = 0; i < here; ++i) some[i] = p[i * k];
+        stretches.add(total, some, here);
+        p += here * k;
+        count -= here;
+      }
+    }
+  };
+
+  static void open(void* state, int64_t k, int64_t, char* tiles, char* plain) { new (state) Open(k, tiles, plain); }
+  static void take(void* state, const char* p, int64_t count, const char* next, Walk) {
+    static_cast<Open*>(state)->take(reinterpret_cast<const S*>(p), count, reinterpret_cast<const S*>(next));
+  }
+  static void fetch(void*, const char*, int64_t) {}
+  static void end(void*, Walk) {}
+  static void join_tiles(char* tiles, const char* parts, int64_t chunks, int64_t k) {
+    auto* totals = reinterpret_cast<Total*>(tiles);
+    std::memcpy(tiles, parts, k * sizeof(Total));
+    for (int64_t c = 1; c < chunks; ++c) {
+      for (int64_t i = 0; i < k; ++i) totals[i].add(reinterpret_cast<const Total*>(parts)[c * k + i]);
+    }
+  }
+  static bool finish(const ReducePlan& plan, const void* reduction, char* tile, int64_t k, char* out) {
+    const auto* self = static_cast<const ExactSequences*>(reduction);
+    auto* totals = reinterpret_cast<Total*>(tile);
+    double results[most_interleaved];
+    const int64_t stride = k > 1 ? self->inner_kept().out : 0;
+    if (plan.sink.totals) return keep_totals(totals, k, out, stride);
+    for (int64_t i = 0; i < k; ++i) results[i] = rounded_total(totals[i], plan);
+    self->scatter(out, stride, results, k);
+    return true;
+  }
+  static void read(const void* reduction, char* to, Cursor& from, int64_t count) {
+    static_cast<const ExactSequences*>(reduction)->reader.sequence(reinterpret_cast<S*>(to), from, count);
+  }
+
+  template <bool one>
+  static constexpr SequenceFold told{size, Stretches<F>::span, 1, sizeof(Open), sizeof(Total),
+                                     (L / W) * static_cast<int64_t>(sizeof(Acc)), one, open, take, fetch, end, join_tiles, finish, read};
+};
+
+template <class F>
+bool reduce_exactly(const ReducePlan& plan) {
+  if (plan.shape == Shape::columns) return ExactColumns<F>(plan).run();
+  ShortRows<F> rows(plan);
+  if (plan.shape == Shape::rows && rows.suits()) return rows.run();
+  return ExactSequences<F>(plan).run(plan.shape == Shape::rows || plan.kept[plan.kept_rank - 1].size == 1);
+}
+
+}  // namespace foldwise::FOLDWISE_ISA

@@ -1,0 +1,163 @@
+// Stretches of one sequence, added to a Total by the fastest way that is exact for them.
+#pragma once
+#include "exact_grid.h"
+#include "tree.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+// Elements that lie one after the other are added in one of four ways:
+//   plain      parts of doubles, under one check of the flags
+//   on a grid  all of them cut at the same places: numbers some forty binades apart
+//   on several, what one leaves going to the next
+//   by bits    one after the other
+template <class F>
+class Stretches {
+  using T = Terms<F>;
+  using S = typename T::S;
+  using Acc = typename T::Acc;
+  static constexpr int W = T::W;
+  static constexpr int vectors = L_vectors<F>;
+  typedef typename VectorOf<double, W>::type Vector;
+  typedef typename VectorOf<int64_t, W>::type Bits;
+
+  // What is not plain seldom stands alone: so many spans are not tried after a failure, and how many the next time.
+  int untried_ = 0, patience_ = 0;
+  int exponent_ = 0;  // of the last grid
+
+ public:
+  static constexpr int64_t span = 8192;
+
+  FW_OUTLINE void add(Total& total, const S* p, int64_t count, const S* next = nullptr) {
+    while (count) {
+      const int64_t some = std::min(span, count);
+      const S* end = p + some;
+      const int64_t distance = some == count && next && next != end ? (next - p) * int64_t{sizeof(S)} : prefetch_distance;
+      if (!add_plainly(total, p, some, distance) && !add_on_grid(total, p, some)) add_anything(total, p, some);
+      p = end;
+      count -= some;
+    }
+  }
+
+ private:
+  bool add_plainly(Total& total, const S* p, int64_t count, int64_t distance) {
+    if (untried_ > 0) return --untried_, false;
+    const bool exact = add_in_lanes(total, p, count, distance);
+    patience_ = exact ? 0 : std::min(4 * patience_ + 3, 63);
+    untried_ = patience_;
+    return exact;
+  }
+
+  static FW_INLINE bool add_in_lanes(Total& total, const S* p, int64_t count, int64_t distance) {
+    if constexpr (std::is_same_v<S, half> && F::linear) {
+      if (count >= native<float> && add_halves(total, p, count, distance)) return true;
+    }
+    Acc lanes[vectors], folding[vectors];
+    clear_flags();
+    fold_into_lanes<F, T::L, true>(p, count, T::L, lanes, false, {distance, 0});
+    settle(lanes);
+    if (lost_bits()) return false;
+    std::copy_n(lanes, vectors, folding);
+    const typename F::template Acc<1> whole = folded<F, W>(fold_lane_vectors<F>(folding));
+    settle(&whole);
+    if (!lost_bits()) return add_parts(total, whole), true;
+    for (const Acc& lane : lanes) {
+      for (int i = 0; i < W; ++i) add_parts(total, element<F, W>(lane, i));
+    }
+    return true;
+  }
+
+  // A float16 is a multiple of 2^-24: of what a grid for numbers below 8 leaves of it, floats sum some thousands.
+  static bool add_halves(Total& total, const S* p, int64_t count, int64_t distance) {
+    constexpr int N = native<float>;
+    typedef typename VectorOf<float, N>::type Floats;
+    const int64_t whole = count / N * N;
+    Grid<float, 1> grid(3, span);
+    Floats rests[4] = {};
+    grid.take(whole, [&](int64_t i, auto) FW_INLINED {
+      __builtin_prefetch(reinterpret_cast<const char*>(p + i) + distance, 0, 3);
+      return F::template summand<0>(load<float, N>(p + i)).v[0];
+    }, [&](int v, int64_t, Floats rest) FW_INLINED { rests[v] += rest; });
+    if (grid.left()) return false;
+    grid.add_to(total);
+    double rest = 0;
+    for (const Floats& some : rests) {
+      for (int i = 0; i < N; ++i) rest += some[i];
+    }
+    total.add(rest);
+    add_by_bits(total, p + whole, count - whole);
+    return true;
+  }
+
+  template <class Whole>
+  static FW_INLINE Pack<double, W> loaded(const S* p, int64_t i, int64_t count, Whole) {
+    if (Whole::value || i + W <= count) return load<double, W>(p + i);
+    return load_some<double, W>(p + i, static_cast<int>(count - i), 0.0);
+  }
+
+  // Calls with 0, 1, ... as constants: once for each summand of an element.
+  template <class Each>
+  static FW_INLINE void each_summand(Each&& each) {
+    [&]<int... k>(std::integer_sequence<int, k...>) FW_INLINED {
+      (each(std::integral_constant<int, k>{}), ...);
+    }(std::make_integer_sequence<int, F::summands>{});
+  }
+
+  bool add_on_grid(Total& total, const S* p, int64_t count) {
+    const auto summand = [&](auto k) {
+      return [p, count](int64_t i, auto whole) FW_INLINED {
+        if constexpr (decltype(k)::value == 0) __builtin_prefetch(reinterpret_cast<const char*>(p + i) + prefetch_distance, 0, 3);
+        return F::template summand<decltype(k)::value>(loaded(p, i, count, whole)).v[0];
+      };
+    };
+    const auto on_this = [&] {
+      Grid<double, F::levels> grid(exponent_, span * F::summands);
+      Bits lost[4] = {};
+      clear_flags();
+      each_summand([&](auto k) FW_INLINED {
+        grid.take(count, summand(k), [&](int v, int64_t, Vector rest) FW_INLINED { lost[v] |= std::bit_cast<Bits>(rest); });
+      });
+      const Bits any = lost[0] | lost[1] | lost[2] | lost[3];
+      for (int i = 0; i < W; ++i) {
+        if (any[i] & std::numeric_limits<int64_t>::max()) return false;  // zeros have signs
+      }
+      settle(&grid);
+      return !grid.left() && (F::linear || !left_normal_range()) && (grid.add_to(total), true);
+    };
+    if (on_this()) return true;
+    const int before = std::exchange(exponent_, exponents_of(count, summand(std::integral_constant<int, 0>{})).above);
+    return before != exponent_ && exponent_ < above_all && on_this();
+  }
+
+  static FW_OUTLINE void add_anything(Total& total, const S* p, int64_t count) {
+    constexpr int64_t most = 2048;
+    for (int64_t here; count; p += here, count -= here) {
+      here = std::min(count, most);
+      if (!F::linear || !add_on_grids(total, p, here)) add_by_bits(total, p, here);
+    }
+  }
+
+  static bool add_on_grids(Total& total, const S* p, int64_t count) {
+    constexpr int widest = 300;  // farther apart, bits are faster
+    double left[2048];
+    const auto stored = [&](int64_t i, auto) FW_INLINED { return load<double, W>(left + i).v[0]; };
+    for (int64_t i = 0; i < count; i += W) store(left + i, F::template summand<0>(loaded(p, i, count, std::false_type{})));
+    Exponents exponents = exponents_of(count, stored);
+    if (exponents.above >= above_all - 16 || exponents.above - exponents.below > widest) return false;
+    while (exponents.above > of_nothing) {
+      Grid<double, 3> grid(exponents.above, count);
+      grid.take(count, stored, [&](int, int64_t i, Vector rest) FW_INLINED { store_vector(left + i, rest); });
+      grid.add_to(total);
+      exponents = exponents_of(count, stored);
+    }
+    return true;
+  }
+
+  static void add_by_bits(Total& total, const S* p, int64_t count) {
+    for (int64_t i = 0; i < count; i += W) {
+      const Pack<double, W> some = loaded(p, i, count, std::false_type{});
+      for (int64_t j = 0; j < std::min<int64_t>(W, count - i); ++j) F::add(total, some[static_cast<int>(j)]);
+    }
+  }
+};
+
+}  // namespace foldwise::FOLDWISE_ISA
