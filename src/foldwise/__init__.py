@@ -1,5 +1,6 @@
 """foldwise: the reductions and scans of ONNX and OpenVINO, exact, fast, and the same bits everywhere."""
 
+from .accumulator import Accumulator
 from .arrays import (
     all,
     any,
@@ -35,11 +36,14 @@ from .errors import (
     OptionError,
     OverflowedError,
     ShapeError,
+    StateError,
     UnknownOperatorError,
 )
 from .operation import operator, operators
+from .report import SumReport, sum_report
 
 __all__ = [
+    "Accumulator",
     "ArgumentError",
     "AxisError",
     "DtypeError",
@@ -48,6 +52,8 @@ __all__ = [
     "OptionError",
     "OverflowedError",
     "ShapeError",
+    "StateError",
+    "SumReport",
     "UnknownOperatorError",
     "__version__",
     "all",
@@ -76,5 +82,6 @@ __all__ = [
     "set_num_threads",
     "show_config",
     "sum",
+    "sum_report",
     "sumsquare",
 ]

@@ -29,6 +29,10 @@ class OverflowedError(FoldwiseError, OverflowError):
     """An integer result that its dtype cannot hold, where overflow="raise" was asked for."""
 
 
+class StateError(FoldwiseError, ValueError):
+    """An accumulator's state that does not go with another's, cannot give what is asked, or cannot be read."""
+
+
 class UnknownOperatorError(FoldwiseError, LookupError):
     """An operator, version, opset or dialect that does not exist."""
 
