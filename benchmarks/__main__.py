@@ -3,26 +3,26 @@
 import argparse
 import json
 import math
-import os
 import platform
 import re
 import sys
 import time
-from collections.abc import Iterable
 from dataclasses import asdict, replace
+from inspect import signature
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import foldwise
 
 from .cases import cases
 from .goals import Goal, goals
-from .machine import Disturbance, processor
+from .machine import Disturbance, cores, processor
 from .measure import FULL, QUICK
-from .operations import FAMILIES
+from .operations import FAMILIES, Operation
 from .outcome import Outcome, run
-from .peers import CONTENDERS, OURS, Contender, version_of
-from .report import HEADER, line, reached, summary
+from .peers import CONTENDERS, OURS, entered, version_of
+from .report import HEADER, line, of_own_tables, reached, summary
 
 QUICK_SECONDS = 95.0  # for each family: what a quick run has not begun by then is left out
 
@@ -41,6 +41,8 @@ def main() -> None:
     print("\n" + reached(lines))
     if wanted.json:
         store(wanted.json, meta, outcomes, lines)
+    if wanted.table:
+        written(wanted.table, of_own_tables(outcomes) + "\n")
     if wanted.plot:
         from .plot import draw
 
@@ -50,25 +52,29 @@ def main() -> None:
 
 def store(file: Path, meta: dict[str, Any], outcomes: list[Outcome], lines: list[Goal]) -> None:
     stored = {"meta": meta, "goals": list(map(asdict, lines)), "cases": [o.to_json() for o in outcomes]}
+    written(file, json.dumps(stored, indent=1) + "\n")
+
+
+def written(file: Path, text: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(stored, indent=1) + "\n")
+    file.write_text(text)
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m benchmarks", description="foldwise against its peers")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     peers = [name for name in CONTENDERS if name != OURS]
     families = f"{', '.join(FAMILIES)}; others: all but core; all (default: core)"
     add = parser.add_argument
     add("--quick", action="store_true", help="a representative part in under two minutes a family")
     add("--family", nargs="+", metavar="FAMILY", default=["core"], choices=(*FAMILIES, "others", "all"), help=families)
     add("--only", metavar="PATTERN", default="", help="cases whose name this regular expression finds")
-    add("--threads", metavar="N", type=int, default=cores, help="for every contender (default: all cores)")
+    add("--threads", metavar="N", type=int, default=cores(), help="for every contender (default: all cores)")
     add("--rounds", metavar="R", type=int, help=f"default: {FULL.rounds}; quick: {QUICK.rounds}")
     add("--peers", nargs="+", metavar="PEER", choices=peers, help=f"default: {', '.join(peers)}")
     add("--out", action="store_true", help="write into results that exist already, where a contender can")
     add("--json", metavar="FILE", type=Path, help="write every sample, with versions and machine")
     add("--plot", metavar="FILE", type=Path, help="draw the ratios (.png, .svg, .pdf)")
+    add("--table", metavar="FILE", type=Path, help="write 'of own', as exact over default, every case, in markdown")
     add("--load", nargs="+", metavar="FILE", type=Path, help="report on what earlier runs wrote with --json")
     wanted = parser.parse_args()
     wanted.family = families_named(wanted.family)
@@ -102,8 +108,9 @@ def measured(wanted: argparse.Namespace) -> tuple[dict[str, Any], list[Outcome]]
     effort = QUICK if wanted.quick else FULL
     effort = replace(effort, rounds=wanted.rounds or effort.rounds)
     found = cases(wanted.family, quick=wanted.quick)
-    chosen = [case for case in found if re.search(wanted.only, case.name) and hasattr(foldwise, case.op)]
-    for op in dict.fromkeys(case.op for case in found if not hasattr(foldwise, case.op)):
+    offered = {case.op for case in found if offers(foldwise, case.operation)}
+    chosen = [case for case in found if re.search(wanted.only, case.name) and case.op in offered]
+    for op in dict.fromkeys(case.op for case in found if case.op not in offered):
         print(f"{op} is left out: this foldwise has none")
     contenders = entered(wanted.peers or CONTENDERS, wanted.threads)
     meta = about(wanted, effort.rounds, list(contenders))
@@ -125,15 +132,9 @@ def measured(wanted: argparse.Namespace) -> tuple[dict[str, Any], list[Outcome]]
     return meta, outcomes
 
 
-def entered(names: Iterable[str], threads: int) -> dict[str, Contender]:
-    """Load the contenders that are installed, ourselves first."""
-    contenders: dict[str, Contender] = {OURS: CONTENDERS[OURS](threads)}
-    for name in names:
-        try:
-            contenders.setdefault(name, CONTENDERS[name](threads))
-        except ModuleNotFoundError as missing:
-            print(f"{name} does not take part: {missing}")
-    return contenders
+def offers(library: ModuleType, operation: Operation) -> bool:
+    function = getattr(library, operation.function, None)
+    return function is not None and (not operation.exact or "accuracy" in signature(function).parameters)
 
 
 def about(wanted: argparse.Namespace, rounds: int, contenders: list[str]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .operations import BY_NAME, DTYPES, OPERATIONS, Array, Axes, Operation
+from .operations import BY_NAME, DTYPES, FLOATS, OPERATIONS, Array, Axes, Operation
 
 VIEWS: dict[str, Callable[[Array], Array]] = {
     "": lambda base: base,
@@ -35,6 +35,7 @@ class Layout:
     axes: tuple[Axes, ...]
     view: str = ""
     quick: tuple[int, ...] | None = None  # its shape in a quick run; None: not part of one
+    values: str = ""  # what it holds, if not what all hold: one of SPREADS
 
 
 # fmt: off
@@ -54,12 +55,21 @@ LAYOUTS = (
     Layout("rows of 200",  (80_000, 200),     (1,),                   quick=(80_000, 200)),
 )
 BESIDE_ONLY = ("cumprod",)
+EXACT = tuple(operation.name for operation in OPERATIONS if operation.exact)
+WIDE = ("float32", "float64", "bfloat16")  # floats of more than 40 binades
 BESIDE = (  # (layout, operations, dtypes) beside the frozen core
     (Layout("small",       (256, 512),        (1, 0)),     ("cumprod",), ("float32", "float64", "int64")),
     (Layout("flat",        (2**26,),          (0,)),       ("cumprod",), ("float32", "float64", "int64")),
     (Layout("matrix",      (4096, 16384),     (0, 1)),     ("sum",),     ("int8", "uint8", "bool")),
     (Layout("matrix",      (4096, 16384),     (1,)),       ("cumsum",),  ("int8", "uint8")),
     (Layout("rows of 8",   (2_000_000, 8),    (1,)),       ("sum",),     ("float32", "float64", "bfloat16")),
+    (Layout("tiny",        (64,),             (0,), quick=(64,)),    EXACT, FLOATS),
+    (Layout("flat in L2",  (2**16,),          (0,), quick=(2**16,)), EXACT, FLOATS),
+    *(
+        (Layout(name, shape, (0,), quick=quick, values=values), EXACT, dtypes)
+        for name, shape, quick in (("flat", (2**26,), (2**24,)), ("flat in L2", (2**16,), (2**16,)))
+        for values, dtypes in (("normal", FLOATS), ("40 binades", FLOATS), ("full range", WIDE))
+    ),
 )
 # fmt: on
 QUICK_DTYPES = {  # otherwise float32 and bfloat16
@@ -81,6 +91,7 @@ class Case:
     view: str = ""
     flipped: bool = False  # scans: exclusive=True and reverse=True
     core: bool = True  # one of LAYOUTS, not beside them
+    values: str = ""  # as of its layout
 
     @property
     def operation(self) -> Operation:
@@ -97,7 +108,7 @@ class Case:
     @property
     def place(self) -> str:
         axis = "all" if self.axis is None else str(self.axis).replace(" ", "")
-        return f"{'x'.join(map(str, self.shape))}{self.view} axis={axis}"
+        return f"{'x'.join(map(str, self.shape))}{self.view} axis={axis} {self.values}".rstrip()
 
     @property
     def name(self) -> str:
@@ -143,8 +154,8 @@ class Case:
 
     @property
     def filling(self) -> str:
-        """What the array must hold, so that nobody stops early or takes the logarithm of a negative number."""
-        return {"any": "zeros", "logsum": "magnitudes"}.get(self.op, "")
+        """What the array holds: it may have to, lest somebody stop early or take the logarithm of a negative number."""
+        return {"any": "zeros", "logsum": "magnitudes"}.get(self.op, self.values)
 
     def view_of(self, base: Array) -> Array:
         return VIEWS[self.view](base)
@@ -175,19 +186,25 @@ def full_cases(wanted: list[Operation]) -> Iterator[Case]:
         for operation in within_layouts(wanted):
             for dtype in operation.dtypes:
                 yield from cases_of(layout, layout.shape, dtype, operation)
-    for layout, ops, dtypes in BESIDE:
-        for operation in wanted:
-            for dtype in dtypes if operation.name in ops else ():
-                yield from cases_of(layout, layout.shape, dtype, operation, core=False)
+    yield from cases_beside(wanted, quick=False)
 
 
 def quick_cases(wanted: list[Operation]) -> Iterator[Case]:
-    """Build the small ones, and of the large ones the layouts that are marked, in fewer dtypes."""
+    """Build the small ones, and of the large ones the layouts that are marked, those of LAYOUTS in fewer dtypes."""
     for layout in LAYOUTS:
         for operation in within_layouts(wanted) if layout.quick else ():
             for dtype in quick_dtypes(operation, layout):
                 found = cases_of(layout, layout.quick or layout.shape, dtype, operation)
                 yield from (case for case in found if not case.flipped or layout.name == "flat")
+    yield from cases_beside(wanted, quick=True)
+
+
+def cases_beside(wanted: list[Operation], *, quick: bool) -> Iterator[Case]:
+    for layout, ops, dtypes in BESIDE:
+        shape = layout.quick if quick else layout.shape
+        for operation in wanted if shape else ():
+            for dtype in dtypes if operation.name in ops else ():
+                yield from cases_of(layout, shape or layout.shape, dtype, operation, core=False)
 
 
 def within_layouts(wanted: list[Operation]) -> list[Operation]:
@@ -207,7 +224,7 @@ def cases_of(
         if operation.one_axis and isinstance(axis, tuple):
             continue  # a scan runs along one axis, or along all of them flattened
         for flipped in (False, True) if operation.name == "cumsum" else (False,):
-            yield Case(operation.name, dtype, layout.name, shape, axis, layout.view, flipped, core)
+            yield Case(operation.name, dtype, layout.name, shape, axis, layout.view, flipped, core, layout.values)
 
 
 def sharing_data(found: Iterable[Case]) -> Iterator[tuple[Array, list[Case]]]:
@@ -217,25 +234,54 @@ def sharing_data(found: Iterable[Case]) -> Iterator[tuple[Array, list[Case]]]:
 
 
 def data(shape: tuple[int, ...], dtype: str, filling: str = "") -> Array:
-    """Fill an array so that neither sums nor products leave the normal numbers, however they are computed.
-
-    A short period is repeated whose elements come in fours, v, 1/v, -v, -1/v: its sum and its product are 1,
-    and because its length is prime, a walk with any stride meets all of it. So running sums and products keep
-    coming back, and no contender is slowed by subnormals or gains from an early infinity. Bools are all true.
-    """
+    """Repeat a short period, or the same number all along."""
     if filling == "zeros":
         return np.full(shape, 0, dtype_of(dtype))  # written: untouched pages are all one page of zeros
     numbers = np.random.default_rng(2)
-    if not is_float(dtype):
-        v = numbers.choice([1, 3, 5, 7], 504)
-        fours = np.concatenate([v, -v, v, -v, [1]])
-        fours = fours if dtype_of(dtype).kind == "i" else abs(fours)
+    if filling in SPREADS:
+        limits = ml_dtypes.finfo(dtype_of(dtype))  # type: ignore[no-untyped-call]
+        elements = in_twos(SPREADS[filling](numbers, 2**15, limits))
     else:
+        elements = in_fours(numbers, dtype)
+        elements = abs(elements) if filling == "magnitudes" else elements
+    period = numbers.permutation(elements).astype(dtype_of(dtype))
+    array = np.resize(np.tile(period, 2**20 // period.size), prod(shape))  # tiled first: few large copies
+    return array.reshape(shape)
+
+
+def in_fours(numbers: np.random.Generator, dtype: str) -> Array:
+    """Choose elements so that neither sums nor products leave the normal numbers, however they are computed.
+
+    They come in fours, v, 1/v, -v, -1/v: their sum and their product are 1, and because their number is prime, a
+    walk with any stride meets all of them. So running sums and products keep coming back, and no contender is slowed
+    by subnormals or gains from an early infinity. Bools are all true.
+    """
+    if is_float(dtype):
         # 1/v must be exact where digits are few, or the product of a period would not be one.
         few = "float16" in dtype
         v = 2.0 ** (numbers.random(504) < 1 / 64) if few else numbers.uniform(0.9, 1.1, 504)
-        fours = np.concatenate([v, 1 / v, -v, -1 / v, [1.0]])
-    fours = abs(fours) if filling == "magnitudes" else fours
-    period = numbers.permutation(fours).astype(dtype_of(dtype))
-    array = np.resize(np.tile(period, 500), prod(shape))  # tiled first: few large copies
-    return array.reshape(shape)
+        return np.concatenate([v, 1 / v, -v, -1 / v, [1.0]])
+    v = numbers.choice([1, 3, 5, 7], 504)
+    fours = np.concatenate([v, -v, v, -v, [1]])
+    return fours if dtype_of(dtype).kind == "i" else abs(fours)
+
+
+def in_twos(v: Array) -> Array:
+    """Sums alone come back. Again a prime number of elements, so many that no processor learns their sizes by heart."""
+    return np.concatenate([v, -v, [1.0]])
+
+
+def over_binades(numbers: np.random.Generator, count: int, low: int, high: int) -> Array:
+    return np.ldexp(numbers.uniform(1, 1.9, count), numbers.integers(low, high, count))  # 1.9 is not rounded to 2
+
+
+def over_full_range(numbers: np.random.Generator, count: int, limits: Any) -> Array:
+    """All exponents but the 12 highest, which are left to running sums."""
+    return over_binades(numbers, count, limits.minexp - limits.nmant, limits.maxexp - 12)
+
+
+SPREADS: dict[str, Callable[[np.random.Generator, int, Any], Array]] = {
+    "normal": lambda numbers, count, limits: numbers.standard_normal(count),
+    "40 binades": lambda numbers, count, limits: over_binades(numbers, count, -24, 16),  # all that float16 has
+    "full range": over_full_range,
+}

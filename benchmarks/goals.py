@@ -10,12 +10,13 @@ from statistics import median
 import foldwise
 
 from .operations import FIVE
-from .outcome import SUM, Outcome, geomean
+from .outcome import Outcome, geomean
 
 Figure = Callable[[Outcome], float | None]
 CONTIGUOUS = ("float32", "float64", "int32", "int64")
 HALVES = ("float16", "bfloat16")
 NEAR_SUM = 0.85  # of sum's speed: what "within 15%" comes to
+FULL_RANGE = "full range"
 TIMES_ONE = 1.3  # the time of one fold that five together may take
 
 
@@ -33,11 +34,64 @@ class Goal:
 
 
 def goals(outcomes: Iterable[Outcome], threads: int) -> list[Goal]:
-    """Judge the core where it was measured, and the other folds where any of them was."""
+    """Judge the core and exact results where they were measured, and the other folds where any of them was."""
+    outcomes = list(outcomes)
     core = [outcome for outcome in outcomes if outcome.case.family == "core"]
-    others = [outcome for outcome in outcomes if outcome.case.family != "core"]
+    exact = [outcome for outcome in outcomes if outcome.case.family == "exact"]
+    others = [outcome for outcome in outcomes if outcome.case.family not in ("core", "exact")]
     lines = core_goals([outcome for outcome in core if outcome.case.core], threads) if core else []
+    lines += exact_goals(exact, threads) if exact else []
     return lines + (goals_of_the_others(others) if others else [])
+
+
+def exact_goals(outcomes: list[Outcome], threads: int) -> list[Goal]:
+    """Judge exact results mostly by what they cost beside the default, little of it where memory is the limit."""
+    sums, scans = of_operation("exact sum", outcomes), of_operation("exact cumsum", outcomes)
+    usual = [o for o in sums if not o.case.view and o.case.values != FULL_RANGE]
+    rows = [o for o in usual if o.case.axes == tuple(range(len(o.case.shape)))]
+    axes = [o for o in usual if o not in rows]
+
+    def from_dram(dtype: str) -> list[Outcome]:
+        return [o for o in rows if o.case.from_dram and o.case.dtype == dtype]
+
+    return [
+        *(
+            at_least(bar, of_own, f"exact 1-D {dtype} sums from DRAM >= {bar} of the default's speed", from_dram(dtype))
+            for dtype, bar in (("float64", 0.95), ("float32", 0.88), ("float16", 0.80))
+        ),
+        at_least(0.50, of_own, "exact 1-D sums in L2 >= 0.5 of the default's speed", filter(in_l2, rows)),
+        at_least(
+            0.80,
+            of_own,
+            "exact sums over some axes from DRAM >= 0.8 of the default's speed",
+            [o for o in axes if o.case.from_dram],
+        ),
+        at_least(0.45, of_own, "the same in L2 >= 0.45 of the default's speed", filter(in_l2, axes)),
+        at_least(
+            1.5,
+            lambda outcome: outcome.gigabytes_per_second / threads,
+            "exact 1-D sums from DRAM over all exponents >= 1.5 GB/s a core",
+            [o for o in sums if o.case.values == FULL_RANGE and o.case.from_dram],
+        ),
+        at_least(
+            1 / 3,
+            of_own,
+            "exact cumsum in at most 3 times the default's time (1/3 = 0.33)",
+            [o for o in scans if o.case.values != FULL_RANGE],
+        ),
+        at_least(
+            0.2,
+            lambda outcome: outcome.gigabytes_per_second,
+            "exact cumsum over all exponents >= 0.2 GB/s",
+            [o for o in scans if o.case.values == FULL_RANGE],
+        ),
+        at_least(
+            0.5,
+            of_own,
+            "exact results of up to 64 elements in at most twice the default's time (1/2 = 0.5)",
+            [o for o in outcomes if o.case.layout == "tiny"],
+        ),
+    ]
 
 
 def goals_of_the_others(outcomes: list[Outcome]) -> list[Goal]:
@@ -45,7 +99,7 @@ def goals_of_the_others(outcomes: list[Outcome]) -> list[Goal]:
     return [
         at_least(0.97, ratio, "the other folds, every case >= 0.97x the fastest peer", outcomes),
         *(
-            at_least(NEAR_SUM, of_sum, f"{op} from DRAM >= {NEAR_SUM:.0%} of our sum's speed", of_operation(op, dram))
+            at_least(NEAR_SUM, of_own, f"{op} from DRAM >= {NEAR_SUM:.0%} of our sum's speed", of_operation(op, dram))
             for op in ("max", "min", "mean", "l2", "sumsquare")
         ),
         at_least(3.0, ratio, "logsumexp >= 3x the fastest peer", of_operation("logsumexp", outcomes)),
@@ -61,7 +115,7 @@ def goals_of_the_others(outcomes: list[Outcome]) -> list[Goal]:
 
 def five_in_one(outcomes: list[Outcome]) -> Goal:
     text = f"reduce_many of {', '.join(FIVE)} from DRAM in at most {TIMES_ONE} times our sum's time"
-    return at_least(1 / TIMES_ONE, of_sum, f"{text} (1/{TIMES_ONE} = {1 / TIMES_ONE:.2f})", outcomes)
+    return at_least(1 / TIMES_ONE, of_own, f"{text} (1/{TIMES_ONE} = {1 / TIMES_ONE:.2f})", outcomes)
 
 
 def of_operation(op: str, outcomes: Iterable[Outcome]) -> list[Outcome]:
@@ -102,9 +156,8 @@ def ratio(outcome: Outcome) -> float | None:
     return outcome.ratio
 
 
-def of_sum(outcome: Outcome) -> float | None:
-    """Our speed relative to that of our own sum, which ran beside it."""
-    return outcome.times_faster_than(SUM)
+def of_own(outcome: Outcome) -> float | None:
+    return outcome.of_own
 
 
 def of_limit(outcome: Outcome) -> float | None:
@@ -113,6 +166,10 @@ def of_limit(outcome: Outcome) -> float | None:
 
 def rows_of_200(outcome: Outcome) -> bool:
     return outcome.case.layout == "rows of 200"
+
+
+def in_l2(outcome: Outcome) -> bool:
+    return outcome.case.layout in ("small", "flat in L2")
 
 
 def has_room(outcome: Outcome) -> bool:

@@ -56,6 +56,10 @@ def seconds_used_by_others() -> float | None:
     return busy - time.process_time()
 
 
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def processor() -> str:
     info = Path("/proc/cpuinfo")
     names = re.findall(r"model name\s*:\s*(.+)", info.read_text()) if info.exists() else []

@@ -46,8 +46,14 @@ class Operation:
     scan: bool = False
     place: bool = False  # the result is an index
     truth: bool = False  # of bools: the runtimes convert everything else first, in the same model
-    like_sum: bool = False  # sum on the same array runs beside it, to be compared with
+    like: str = ""  # our operation that runs beside it on the same array, to be compared with
+    exact: bool = False  # the operation that it is like, with accuracy="exact"
     parts: tuple[str, ...] = ()  # the operations that are done together
+
+    @property
+    def function(self) -> str:
+        """What foldwise calls it."""
+        return self.like if self.exact else self.name
 
     @property
     def one_axis(self) -> bool:
@@ -199,16 +205,16 @@ OPERATIONS = (
               ufunc=np.multiply.accumulate, scan=True),
 
     Operation("mean", "norms", np.mean, torch_mean, Node("ReduceMean"), reduced("mean"),
-              bottleneck="nanmean", like_sum=True),
+              bottleneck="nanmean", like="sum"),
     Operation("l1", "norms", sum_of_magnitudes, torch_l1, Node("ReduceL1"), reduced("l1")),
-    Operation("l2", "norms", euclidean, torch_l2, Node("ReduceL2"), reduced("l2"), like_sum=True),
+    Operation("l2", "norms", euclidean, torch_l2, Node("ReduceL2"), reduced("l2"), like="sum"),
     Operation("sumsquare", "norms", sum_of_squares, torch_squares, Node("ReduceSumSquare"),
-              lambda ops, x, axes: reduced("sum")(ops, ops.multiply(x, x), axes), bottleneck="ss", like_sum=True),
+              lambda ops, x, axes: reduced("sum")(ops, ops.multiply(x, x), axes), bottleneck="ss", like="sum"),
 
     Operation("max", "extremes", np.max, torch_function("amax"), Node("ReduceMax", 20), reduced("max"),
-              np.maximum.reduce, "nanmax", like_sum=True),
+              np.maximum.reduce, "nanmax", like="sum"),
     Operation("min", "extremes", np.min, torch_function("amin"), Node("ReduceMin", 20), reduced("min"),
-              np.minimum.reduce, "nanmin", like_sum=True),
+              np.minimum.reduce, "nanmin", like="sum"),
 
     Operation("logsum", "logs", log_of_sum, lambda torch, x, dim: lambda: x.sum(dim).log_(), Node("ReduceLogSum"),
               lambda ops, x, axes: ops.log(reduced("sum")(ops, x, axes)), dtypes=FLOATS),
@@ -230,7 +236,12 @@ OPERATIONS = (
     Operation("logcumsumexp", "scans", running(np.logaddexp), torch_function("logcumsumexp"), dtypes=FLOATS,
               scan=True),
 
-    Operation("reduce_many", "many", five_by_numpy, five_by_torch, like_sum=True, parts=FIVE),
+    Operation("exact sum", "exact", np.sum, torch_function("sum"), Node("ReduceSum"), reduced("sum"),
+              np.add.reduce, "nansum", dtypes=FLOATS, like="sum", exact=True),
+    Operation("exact cumsum", "exact", np.cumsum, torch_function("cumsum"), Node("CumSum"), openvino_running_sum,
+              np.add.accumulate, dtypes=FLOATS, scan=True, like="cumsum", exact=True),
+
+    Operation("reduce_many", "many", five_by_numpy, five_by_torch, like="sum", parts=FIVE),
 )
 # fmt: on
 BY_NAME = {operation.name: operation for operation in OPERATIONS}

@@ -13,7 +13,6 @@ from .operations import Array
 from .peers import OURS, Contender
 
 LIMIT = "limit"
-SUM = "our sum"  # of the same array: what a fold should cost that does little more
 
 
 @dataclass
@@ -36,13 +35,18 @@ class Outcome:
     @property
     def peers(self) -> list[str]:
         """Who else took part, fastest first."""
-        others = [name for name in self.samples if name not in (OURS, LIMIT, SUM)]
+        others = [name for name in self.samples if name not in (OURS, LIMIT, beside(self.case))]
         return sorted(others, key=lambda name: self.samples[name].median)
 
     @cached_property
     def ratio(self) -> float | None:
         """How many times faster than the fastest peer."""
         return self.times_faster_than(self.peers[0]) if self.peers else None
+
+    @cached_property
+    def of_own(self) -> float | None:
+        """Our speed relative to that of our own operation beside it."""
+        return self.times_faster_than(beside(self.case))
 
     @cached_property
     def of_limit(self) -> float:
@@ -68,6 +72,7 @@ class Outcome:
             "gigabytes_per_second": self.gigabytes_per_second,
             "best_peer": self.peers[0] if self.peers else None,
             "ratio": self.ratio,
+            "of_own": self.of_own,
             "of_limit": self.of_limit,
             "peer_of_limit": self.peer_of_limit,
         }
@@ -120,10 +125,15 @@ def outcome_of(
             absent[name] = str(reason).splitlines()[0]
     probe, moved = machine.copying if case.is_scan else machine.reading
     racers[LIMIT] = Racer(probe, seconds_per_call(probe, effort), always=True)
-    if case.operation.like_sum:
-        total = as_written(contenders[OURS].prepare(replace(case, op="sum"), case.view_of(base), reuse=reuse))
-        racers[SUM] = Racer(total, seconds_per_call(total, effort), always=True)
+    if like := case.operation.like:
+        own = as_written(contenders[OURS].prepare(replace(case, op=like), case.view_of(base), reuse=reuse))
+        racers[beside(case)] = Racer(own, seconds_per_call(own, effort), always=True)
     return Outcome(case, race(racers, effort), moves(case) / moved, absent)
+
+
+def beside(case: Case) -> str:
+    """What our own operation on the same array runs as: it costs what a fold should that does little more."""
+    return f"our {case.operation.like}"
 
 
 def moves(case: Case) -> int:

@@ -5,7 +5,7 @@ without a copy. By default every call makes a fresh result, as users' calls do; 
 first call is the output of all later ones, where a contender can. Who cannot do a case raises what it likes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
@@ -26,8 +26,12 @@ class Contender(Protocol):
 
     def prepare(self, case: Case, x: Array, *, reuse: bool) -> Call: ...
 
+    def values(self, returned: Any) -> Array:
+        """What a call has returned, as an array, for who looks at results."""
+        return np.asarray(returned)
 
-class Foldwise:
+
+class Foldwise(Contender):
     def __init__(self, threads: int) -> None:
         import foldwise
 
@@ -35,15 +39,17 @@ class Foldwise:
         self.library = foldwise
 
     def prepare(self, case: Case, x: Array, *, reuse: bool) -> Call:
-        function = getattr(self.library, case.op)
+        function = getattr(self.library, case.operation.function)
         if case.operation.parts:
             return partial(function, x, case.operation.parts, axis=case.axis)
+        if case.operation.exact:
+            function = partial(function, accuracy="exact")
         if case.flipped:
             function = partial(function, exclusive=True, reverse=True)
         return into_its_first_result(partial(function, x, axis=case.axis), reuse)
 
 
-class NumPy:
+class NumPy(Contender):
     """One thread, whatever is asked for."""
 
     def __init__(self, threads: int) -> None:
@@ -69,7 +75,7 @@ def scan_dtype(x: Array) -> np.dtype[Any]:
     return np.cumsum(x[(0,) * x.ndim]).dtype
 
 
-class Ufunc:
+class Ufunc(Contender):
     """np.add.reduce and its kin, for who counts nanoseconds."""
 
     def __init__(self, threads: int) -> None:
@@ -83,7 +89,7 @@ class Ufunc:
         return into_its_first_result(partial(ufunc, x, axis=case.axis, **kind), reuse)
 
 
-class Bottleneck:
+class Bottleneck(Contender):
     def __init__(self, threads: int) -> None:
         import bottleneck
 
@@ -104,7 +110,7 @@ def into_its_first_result(job: Callable[[], Any], reuse: bool) -> Call:
     return partial(job, out=result) if getattr(result, "ndim", 0) else job
 
 
-class PyTorch:
+class PyTorch(Contender):
     def __init__(self, threads: int) -> None:
         import torch
 
@@ -133,7 +139,7 @@ class PyTorch:
         return operation.torch(self.torch, tensor, dim)
 
 
-class OnnxRuntime:
+class OnnxRuntime(Contender):
     """One model per case, of one node if one does it. Results have the input's dtype: int32 stays int32."""
 
     def __init__(self, threads: int) -> None:
@@ -155,16 +161,22 @@ class OnnxRuntime:
         for result in results:
             binding.bind_output(result)
 
-        def into_the_same_result() -> None:
+        def into_the_same_result() -> Any:
             session.run_with_iobinding(binding)
+            return binding
 
-        def into_a_fresh_result() -> None:
+        def into_a_fresh_result() -> Any:
             binding.clear_binding_outputs()
             for result in results:
                 binding.bind_output(result)
             session.run_with_iobinding(binding)
+            return binding
 
         return into_the_same_result if reuse else into_a_fresh_result
+
+    def values(self, returned: Any) -> Array:
+        result: Array = returned.get_outputs()[0].numpy()
+        return result
 
     def graph(self, case: Case, nodes: list[Node], shape: tuple[int, ...], kind: int, results: list[str]) -> Any:
         make, types = self.onnx.helper, self.onnx.TensorProto
@@ -208,7 +220,7 @@ def as_one_tensor(case: Case, x: Array) -> Array:
     return x.reshape(-1) if case.operation.one_axis and case.axis is None else x
 
 
-class OpenVINO:
+class OpenVINO(Contender):
     """One model per case. Results have the input's dtype; a request always reuses its output."""
 
     TYPES = {  # noqa: RUF012
@@ -247,6 +259,10 @@ class OpenVINO:
         request.set_input_tensor(tensor or self.openvino.Tensor(x, shared_memory=True))
         return partial(request.infer, share_outputs=True)
 
+    def values(self, returned: Any) -> Array:
+        result: Array = next(iter(returned.values()))
+        return result
+
     def nodes(self, case: Case, x: Any) -> list[Any]:
         if case.flipped:
             axis = self.opset.constant(case.axes[0], np.int64)
@@ -269,6 +285,19 @@ CONTENDERS: dict[str, Callable[[int], Contender]] = {
     "ufunc": Ufunc,
     "bottleneck": Bottleneck,
 }
+
+
+def entered(names: Iterable[str], threads: int) -> dict[str, Contender]:
+    """Load the contenders that are installed, ourselves first."""
+    contenders: dict[str, Contender] = {OURS: CONTENDERS[OURS](threads)}
+    for name in names:
+        try:
+            contenders.setdefault(name, CONTENDERS[name](threads))
+        except ModuleNotFoundError as missing:
+            print(f"{name} does not take part: {missing}")
+    return contenders
+
+
 MODULE = {"ufunc": "numpy"}  # where a contender is not called like its module
 
 

@@ -10,14 +10,16 @@ from .outcome import Outcome, geomean
 GOOD = 0.97
 HEADER = (
     "GB/s: input bytes. of limit: of the read (reductions) or copy bandwidth (scans), measured alongside.\n"
+    "of own: our sum's time over ours (exact results: over the default's), of the same array, measured alongside.\n"
     "ratio: the best peer's time over ours; above 1 we are faster.\n\n"
-    f"{'case':<62}{'time':>10}{'GB/s':>8}{'of limit':>10}{'ratio':>8}  best peer"
+    f"{'case':<62}{'time':>10}{'GB/s':>8}{'of limit':>10}{'of own':>8}{'ratio':>8}  best peer"
 )
 
 
 def line(outcome: Outcome) -> str:
     case = outcome.case
     speed = f"{duration(outcome.seconds):>10}{outcome.gigabytes_per_second:>8.1f}{outcome.of_limit:>10.2f}"
+    speed += " " * 8 if outcome.of_own is None else f"{outcome.of_own:>8.2f}"
     if outcome.ratio is None:
         return f"{case.name:<62}{speed}{'':>8}  nobody else does this"
     peer = outcome.peers[0]
@@ -62,6 +64,29 @@ def means(outcomes: list[Outcome]) -> str:
 
 def columns(texts: Iterable[str]) -> str:
     return "".join(f"{text:>9}" for text in texts)
+
+
+def of_own_tables(outcomes: list[Outcome]) -> str:
+    """Tabulate, in markdown, every case that one of our own ran beside: its speed over that one's."""
+    beside = [outcome for outcome in outcomes if outcome.of_own is not None]
+    operations = list(dict.fromkeys(outcome.case.operation for outcome in beside))
+    return "\n\n".join(
+        table_of(f"{o.name} over {o.like}", [outcome for outcome in beside if outcome.case.operation is o])
+        for o in operations
+    )
+
+
+def table_of(title: str, outcomes: list[Outcome]) -> str:
+    dtypes = [dtype for dtype in DTYPES if any(o.case.dtype == dtype for o in outcomes)]
+    figures = {(o.case.place, o.case.dtype): f"{o.of_own:.2f}" for o in outcomes}
+    places = dict.fromkeys(o.case.place for o in outcomes)
+    rows = [[place, *(figures.get((place, dtype), "") for dtype in dtypes)] for place in places]
+    return markdown([title, *dtypes], rows)
+
+
+def markdown(head: list[str], rows: list[list[str]]) -> str:
+    lines = [f"| {' | '.join(row)} |" for row in (head, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
 
 
 def noise(outcomes: list[Outcome], disturbed: float | None) -> str:
