@@ -44,19 +44,29 @@ constexpr Precision precision_of(Dtype dtype) {
 
 // (value + something below its last place, if `more`) * 2^exponent, rounded to nearest even; of what is beyond a narrower
 // dtype, a double that is as well.
-double as_double(Wide value, bool more, int exponent, Precision precision) {
+inline double as_double(Wide value, bool more, int exponent, Precision precision) {
   constexpr int most = 971;
-  const int dropped = std::max({width_of(value) - precision.bits, precision.least - exponent, 0});
-  if (dropped > 128) return 0;
-  if (dropped) {
-    const Wide half = Wide(1) << (dropped - 1), rest = dropped == 128 ? value : value & ((Wide(1) << dropped) - 1);
-    value = dropped == 128 ? 0 : value >> dropped;
-    value += rest > half || (rest == half && (more || (value & 1)));
+  if (value == 0) return 0;  // and then there is nothing below
+  // The first 64 bits, the last of them set where anything is left out: no dtype has more than 53.
+  const int width = width_of(value);
+  exponent += width - 64;
+  uint64_t bits;
+  if (width > 64) {
+    bits = static_cast<uint64_t>(value >> (width - 64));
+    more |= value << (192 - width) != 0;
+  } else {
+    bits = static_cast<uint64_t>(value) << (64 - width);
   }
+  bits |= more;
+  const int dropped = std::max(64 - precision.bits, precision.least - exponent);
+  if (dropped > 64) return 0;
   exponent += dropped;
-  if (value == 0) return 0;
+  const uint64_t half = uint64_t{1} << (dropped - 1);
+  uint64_t whole = 0, rest = bits;
+  if (dropped < 64) whole = bits >> dropped, rest = bits & (2 * half - 1);
+  whole += rest + (whole & 1) > half;
   if (exponent > most) return std::numeric_limits<double>::infinity();
-  return static_cast<double>(static_cast<uint64_t>(value)) * power_of_two(exponent);
+  return static_cast<double>(whole) * power_of_two(exponent);
 }
 
 }  // namespace
@@ -80,19 +90,19 @@ double Total::special() const {
 }
 
 void Total::add_square(double x) {
-  const auto bits = std::bit_cast<uint64_t>(x);
-  const int exponent = static_cast<int>(bits >> 52 & 0x7ff);
-  if (exponent == 0x7ff) return note_special(x * x);
-  const uint64_t fraction = (bits & fraction_mask) | uint64_t{exponent != 0} << 52;
-  const int place = 2 * (exponent + (exponent == 0) - 1075) - lowest;
-  const Wide square = Wide(fraction) * fraction;
-  const int shift = place & 31;
-  int64_t* at = digit_ + (place >> 5);
+  const Parts parts(x);
+  if (parts.special) return note_special(x * x);
+  add_units(Wide(parts.fraction) * parts.fraction, 2 * (parts.place + lowest) - lowest, false);
+}
+
+void Total::add_units(Wide units, int place, bool negative) {
+  const int shift = place & 31, first = place >> 5;
   for (int i = 0; i < 5; ++i) {
     const int from = 32 * i - shift;
-    at[i] += static_cast<int64_t>(from < 0 ? square << -from : from < 128 ? square >> from : 0) & digit_mask;
+    const auto digit = static_cast<int64_t>(from < 0 ? units << -from : from < 128 ? units >> from : 0) & digit_mask;
+    digit_[first + i] += negative ? -digit : digit;
   }
-  touch(place >> 5, (place >> 5) + 4);
+  touch(first, first + 4);
 }
 
 void Total::add(const Total& other, bool negated) {
@@ -134,16 +144,90 @@ void Total::carry_from(int64_t first) {
   }
 }
 
-void Total::step(double x) {
-  if (waiting_) carry();
-  const auto exponent = static_cast<int>(std::bit_cast<uint64_t>(x) >> 52 & 0x7ff);
-  const int64_t top = last_;
+void Total::add_all(const double* x, int64_t count) {
+  constexpr int64_t most = 1024;  // so many words of 53 bits do not fill a digit
+  for (int64_t some; count; x += some, count -= some) {
+    some = std::min(count, most);
+    carry();
+    int64_t first = digits, last = 0;
+    for (int64_t i = 0; i < some; ++i) {
+      const Parts parts(x[i]);
+      if (parts.special) [[unlikely]] {
+        note_special(x[i]);
+        continue;
+      }
+      const Wide shifted = parts.shifted();
+      int64_t* at = digit_ + parts.first();
+      at[0] += (static_cast<int64_t>(shifted & digit_mask) ^ parts.sign) - parts.sign;
+      at[1] += (static_cast<int64_t>(shifted >> 32) ^ parts.sign) - parts.sign;
+      first = std::min<int64_t>(first, parts.first());
+      last = std::max<int64_t>(last, parts.first() + 1);
+    }
+    first_ = std::min(first_, first);
+    last_ = std::max(last_, last);
+    carry();
+  }
+}
+
+void Total::prefixes(const double* x, int64_t count, int64_t stride, Dtype dtype, double* out) {
+  constexpr int64_t most = 256;
+  for (int64_t some; count; x += some, out += some * stride, count -= some) {
+    some = std::min(count, most);
+    carry();
+    if (!prefixes_in_one_word(x, some, stride, dtype, out)) prefixes_by_digits(x, some, stride, dtype, out);
+  }
+}
+
+void Total::prefixes_by_digits(const double* x, int64_t count, int64_t stride, Dtype dtype, double* out) {
+  const Precision precision = precision_of(dtype);
+  for (int64_t i = 0; i < count; ++i) {
+    step(x[i]);
+    const Window w = specials_ ? Window{} : window();
+    const double size = specials_ ? special() : as_double(w.value, w.more, w.exponent, precision);
+    out[i * stride] = w.negative ? -size : size;
+  }
+}
+
+// Of at most 256 elements that are not far apart, from each other and from the sum: in units of the least bit of all.
+bool Total::prefixes_in_one_word(const double* x, int64_t count, int64_t stride, Dtype dtype, double* out) {
+  int64_t least = first_;
+  while (least <= last_ && digit_[least] == 0) ++least;
+  int low = static_cast<int>(32 * least), high = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const Parts parts(x[i]);
+    if (parts.special) return false;
+    if (parts.fraction == 0) continue;
+    low = std::min(low, parts.place);
+    high = std::max(high, parts.place + 53);
+  }
+  if (specials_ || std::max<int64_t>(high, 32 * (last_ + 1)) + 9 - low > 127) return false;
+  const int64_t first = low >> 5;
+  const int shift = low & 31;
+  __int128 held = 0;
+  for (int64_t i = least; i <= last_; ++i) held += static_cast<__int128>(digit_[i]) << (32 * (i - first) - shift);
+  const __int128 before = held;
+  const Precision precision = precision_of(dtype);
+  for (int64_t i = 0; i < count; ++i) {
+    const Parts parts(x[i]);
+    const __int128 units = static_cast<__int128>(parts.fraction) << (parts.fraction ? parts.place - low : 0);
+    held += (units ^ parts.sign) - parts.sign;
+    const bool negative = held < 0;
+    const double size = as_double(negative ? -held : held, false, lowest + low, precision);
+    out[i * stride] = negative ? -size : size;
+  }
+  const __int128 change = held - before;
+  if (change) add_units(change < 0 ? -change : change, low, change < 0);
+  return true;
+}
+
+// Added to a sum that is carried, and carried on from there to where nothing is any more.
+inline void Total::step(double x) {
+  const Parts parts(x);
+  if (parts.special) return note_special(x);
+  const int64_t top = last_, first = parts.first(), touched = first + 2;
   add(x);
-  if (exponent == 0x7ff) return;
   waiting_ = 0;
-  const int64_t first = (exponent + (exponent == 0) - 1075 - lowest) >> 5, touched = first + 2;
   if (touched >= top) return carry_from(std::min(first, top));
-  // From where it was added to where nothing is carried any more.
   int64_t over = 0;
   for (int64_t i = first; i < top; ++i) {
     const int64_t whole = digit_[i] + over;
@@ -156,32 +240,19 @@ void Total::step(double x) {
 }
 
 Total::Window Total::window() const {
-  const bool negative = last_ >= first_ && digit_[last_] < 0;
-  const int64_t fill = negative ? digit_mask : 0;
-  const auto digit = [&](int64_t i) { return static_cast<uint64_t>(i < 0 ? 0 : i > last_ ? fill : digit_[i] & digit_mask); };
-  int64_t top = last_;
-  while (top > 0 && digit(top) == static_cast<uint64_t>(fill)) --top;
-  const int64_t last = std::max<int64_t>(top - 4, 0);
-  bool more = false;
-  for (int64_t i = last - 1; i >= first_ && !more; --i) more = digit_[i] != 0;
-  // Five digits, of which the magnitude's highest bits are kept.
-  uint64_t each[5];
-  uint64_t one = negative && !more;  // what negation adds at the end
-  for (int i = 0; i < 5; ++i) {
-    each[i] = digit(last + i);
-    if (!negative) continue;
-    each[i] = (~each[i] & digit_mask) + one;
-    one = each[i] >> 32;
-    each[i] &= digit_mask;
-  }
-  Wide value = Wide(each[4]) << 96 | Wide(each[3]) << 64 | each[2] << 32 | each[1];
-  uint64_t low = each[0];
-  int exponent = lowest + 32 * static_cast<int>(last + 1);
-  if (one) value = Wide(1) << 127, exponent += 1;  // all of them are zero, and the power of two above
-  const int room = value ? 128 - width_of(value) : 128;
-  if (room >= 32) value = value << 32 | low, low = 0, exponent -= 32;
-  else if (room) value = value << room | low >> (32 - room), low = low << room & digit_mask, exponent -= room;
-  return {value, more || low, negative, exponent};
+  const auto digit = [this](int64_t i) { return i < 0 ? 0 : static_cast<uint64_t>(digit_[i]); };
+  const int64_t top = last_;
+  const bool negative = digit_[top] < 0;
+  Wide value = Wide(digit_[top]) << 96 | Wide(digit(top - 1)) << 64 | digit(top - 2) << 32 | digit(top - 3);
+  uint64_t next = digit(top - 4);
+  // Sign bits that say nothing make room for the next digit's.
+  const int room = std::min(127 - width_of(negative ? ~value : value), 32);
+  value = value << room | next >> (32 - room);
+  next = next << room & digit_mask;
+  bool more = next != 0;
+  for (int64_t i = top - 5; i >= first_ && !more; --i) more = digit_[i] != 0;
+  if (negative) value = ~value + !more;
+  return {value, more, negative, lowest + 32 * static_cast<int>(top - 3) - room};
 }
 
 double Total::rounded(const Finish& finish, Dtype dtype) const {
@@ -194,8 +265,8 @@ double Total::rounded(const Finish& finish, Dtype dtype) const {
   } else {
     w = window();
   }
-  if (w.value && (finish.ending == Ending::mean || finish.ending == Ending::root)) {
-    // As many bits as there can be, so that what is made of them has more than a double.
+  if (w.value && !w.more) {
+    // As many bits as there can be, so that what an ending makes of them has more than a double.
     const int room = 128 - width_of(w.value);
     w.value <<= room;
     w.exponent -= room;

@@ -16,24 +16,20 @@ class Total {
   Total() { clear(); }
 
   [[gnu::always_inline]] void add(double x) {
-    const auto bits = std::bit_cast<uint64_t>(x);
-    const int exponent = static_cast<int>(bits >> 52 & 0x7ff);
-    if (exponent == 0x7ff) [[unlikely]] return note_special(x);
-    const int place = exponent + (exponent == 0) - 1075 - lowest;
-    const uint64_t fraction = (bits & fraction_mask) | uint64_t{exponent != 0} << 52;
-    const auto shifted = static_cast<unsigned __int128>(fraction) << (place & 31);
-    const int64_t sign = -static_cast<int64_t>(bits >> 63);
-    const int first = place >> 5;
-    int64_t* at = digit_ + first;
-    at[0] += (static_cast<int64_t>(shifted & digit_mask) ^ sign) - sign;
-    at[1] += (static_cast<int64_t>(shifted >> 32 & digit_mask) ^ sign) - sign;
-    at[2] += (static_cast<int64_t>(shifted >> 64) ^ sign) - sign;
-    touch(first, first + 2);
+    const Parts parts(x);
+    if (parts.special) [[unlikely]] return note_special(x);
+    const auto shifted = parts.shifted();
+    int64_t* at = digit_ + parts.first();
+    at[0] += (static_cast<int64_t>(shifted & digit_mask) ^ parts.sign) - parts.sign;
+    at[1] += (static_cast<int64_t>(shifted >> 32 & digit_mask) ^ parts.sign) - parts.sign;
+    at[2] += (static_cast<int64_t>(shifted >> 64) ^ parts.sign) - parts.sign;
+    touch(parts.first(), parts.first() + 2);
   }
+  void add_all(const double* x, int64_t count);
   void add_square(double x);
   void add(const Total& other, bool negated = false);
-  // One more element, and all carries done: for those who look at the sum after each.
-  void step(double x);
+  // The sum after each of more elements, rounded.
+  void prefixes(const double* x, int64_t count, int64_t stride, Dtype dtype, double* out);
 
   // The sum, or what an ending makes of it, rounded once to the nearest value of a dtype.
   double rounded(const Finish& finish, Dtype dtype) const;
@@ -46,10 +42,29 @@ class Total {
   void carry();
 
  private:
-  static constexpr uint64_t fraction_mask = (uint64_t{1} << 52) - 1;
   static constexpr int64_t digit_mask = 0xffffffff;
   static constexpr int64_t most_waiting = int64_t{1} << 30;
   enum Special : int64_t { nan = 1, positive = 2, negative = 4 };
+
+  // A double as a whole number of units of 2^(lowest + place), and a sign: 0 or -1.
+  struct Parts {
+    bool special;
+    int place;
+    int64_t sign;
+    uint64_t fraction;
+
+    [[gnu::always_inline]] explicit Parts(double x) {
+      const auto bits = std::bit_cast<uint64_t>(x);
+      const int exponent = static_cast<int>(bits >> 52 & 0x7ff);
+      special = exponent == 0x7ff;
+      place = exponent + (exponent == 0) - 1075 - lowest;
+      sign = -static_cast<int64_t>(bits >> 63);
+      fraction = (bits & ((uint64_t{1} << 52) - 1)) | uint64_t{exponent != 0} << 52;
+    }
+    // Where it begins inside a digit.
+    [[gnu::always_inline]] int first() const { return place >> 5; }
+    [[gnu::always_inline]] unsigned __int128 shifted() const { return static_cast<unsigned __int128>(fraction) << (place & 31); }
+  };
 
   [[gnu::always_inline]] void clear() {
     std::memset(static_cast<void*>(this), 0, sizeof *this);
@@ -60,6 +75,10 @@ class Total {
     last_ = last > last_ ? last : last_;
     if (++waiting_ >= most_waiting) [[unlikely]] carry();
   }
+  void add_units(unsigned __int128 units, int place, bool negative);
+  bool prefixes_in_one_word(const double* x, int64_t count, int64_t stride, Dtype dtype, double* out);
+  void prefixes_by_digits(const double* x, int64_t count, int64_t stride, Dtype dtype, double* out);
+  void step(double x);
   void carry_from(int64_t first);
   void note_special(double x);
   double special() const;

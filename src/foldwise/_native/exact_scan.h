@@ -54,8 +54,6 @@ struct ExactScan : ScanWork<F> {
   }
 
  private:
-  using Parts = double[parts * segment_size];
-
   bool columns_suit() const {
     const Axis& inner = plan.kept[plan.kept_rank - 1];
     return !plan.nest_rank && (count < short_line || std::abs(inner.x) < std::abs(plan.along.x));
@@ -173,11 +171,10 @@ struct ExactScan : ScanWork<F> {
   };
 
   FW_OUTLINE void walk(const S* in, int64_t n, int64_t stride, Line& line, double* out, int64_t out_stride) const {
+    double wide[segment_size];
+    for (int64_t i = 0; i < n; ++i) wide[i] = converted<double>(in[i * stride]);
     line.sink();
-    for (int64_t i = 0; i < n; ++i) {
-      line.total.step(converted<double>(in[i * stride]));
-      out[i * out_stride] = line.total.rounded({}, plan.sink.dtype);
-    }
+    line.total.prefixes(wide, n, out_stride, plan.sink.dtype, out);
     line.rise();
   }
 
@@ -212,24 +209,11 @@ struct ExactScan : ScanWork<F> {
     return true;
   }
 
-  const S* segment_in(const Place& at, int64_t segment, S* gathered) const {
-    const char* x = at.x + segment * segment_size * plan.along.x;
-    if (direct_in) return reinterpret_cast<const S*>(x);
-    if (plan.nest_rank) {
-      Cursor from(plan.nest, plan.nest_rank, at.x, nullptr, segment * segment_size);
-      reader.sequence(gathered, from, length_of(segment));
-    } else {
-      reader(gathered, x, nullptr, plan.along, length_of(segment));
-    }
-    return gathered;
-  }
-  int64_t length_of(int64_t segment) const { return std::min(segment_size, count - segment * segment_size); }
-
   void scan_segments(const Place& at, int64_t first, int64_t last, Line& line) const {
     S gathered[segment_size];
     double results[segment_size + W];
     for (int64_t s = first; s < last; ++s) {
-      const int64_t n = length_of(s);
+      const int64_t n = segment_length(s);
       const S* in = segment_in(at, s, gathered);
       if (streaming && direct_in) fetch_ahead(reinterpret_cast<const char*>(in), n, sizeof(S));
       scan_segment(in, n, line, results);
@@ -276,7 +260,7 @@ struct ExactScan : ScanWork<F> {
       if (direct_in) {
         stretches.add(own, segment_in(at, first, gathered), std::min(count, last * segment_size) - first * segment_size);
       } else {
-        for (int64_t s = first; s < last; ++s) stretches.add(own, segment_in(at, s, gathered), length_of(s));
+        for (int64_t s = first; s < last; ++s) stretches.add(own, segment_in(at, s, gathered), segment_length(s));
       }
       for (int spins = 0; turn.load(std::memory_order_acquire) != task; ++spins) {
         if (spins > 20000) sched_yield();
@@ -319,9 +303,9 @@ struct ExactScan : ScanWork<F> {
   void scan_strip(const Place& at, int64_t columns, Strip& lines) const {
     const Axis& kept = plan.kept[plan.kept_rank - 1];
     const bool whole = columns % W == 0 && plan.source.direct && kept.x == static_cast<int64_t>(sizeof(S));
+    const int64_t vectors = (columns + W - 1) / W;
     S gathered[strip_rows * strip];
     double results[strip_rows * strip];
-    std::fill(std::begin(gathered), std::end(gathered), reader.absent);
     std::fill(std::begin(lines.held), std::end(lines.held), Held<W>{});
     lines.any_deep = false;
     write_identities(at.out, kept.out, columns);
@@ -330,10 +314,14 @@ struct ExactScan : ScanWork<F> {
       const char* x = at.x + first * plan.along.x;
       Rows<S> in{x, plan.along.x, nullptr, rows};
       if (!whole) {
-        for (int64_t r = 0; r < rows; ++r) reader(gathered + r * strip, x + r * plan.along.x, nullptr, kept, columns);
+        for (int64_t r = 0; r < rows; ++r) {
+          S* row = gathered + r * strip;
+          reader(row, x + r * plan.along.x, nullptr, kept, columns);
+          std::fill(row + columns, row + vectors * W, reader.absent);
+        }
         in = {reinterpret_cast<const char*>(gathered), strip * static_cast<int64_t>(sizeof(S)), nullptr, rows};
       }
-      if (lines.any_deep || !scan_rows(in, (columns + W - 1) / W, lines, results)) walk_columns(in, columns, lines, results);
+      if (lines.any_deep || !scan_rows(in, vectors, lines, results)) walk_columns(in, columns, lines, results);
       char* out = at.out + (first + plan.shifted) * plan.along.out;
       for (int64_t r = 0; r < rows; ++r) write(out + r * plan.along.out, kept.out, results + r * strip, columns);
     }

@@ -6,10 +6,10 @@
 namespace foldwise::FOLDWISE_ISA {
 
 // Elements that lie one after the other are added in one of four ways:
-//   plain      parts of doubles, under one check of the flags
-//   on a grid  all of them cut at the same places: numbers some forty binades apart
-//   on several, what one leaves going to the next
-//   by bits    one after the other
+//   plainly            parts of doubles, under one check of the flags
+//   on a grid          all of them cut at the same places: numbers some forty binades apart
+//   on several grids   what one leaves goes to the next
+//   by bits            one after the other
 template <class F>
 class Stretches {
   using T = Terms<F>;
@@ -153,6 +153,16 @@ class Stretches {
   }
 
   static void add_by_bits(Total& total, const S* p, int64_t count) {
+    if constexpr (F::linear) {
+      constexpr int64_t most = 1024;
+      double some[most + W];
+      for (int64_t here; count; p += here, count -= here) {
+        here = std::min(count, most);
+        for (int64_t i = 0; i < here; i += W) store(some + i, F::template summand<0>(loaded(p, i, here, std::false_type{})));
+        total.add_all(some, here);
+      }
+      return;
+    }
     for (int64_t i = 0; i < count; i += W) {
       const Pack<double, W> some = loaded(p, i, count, std::false_type{});
       for (int64_t j = 0; j < std::min<int64_t>(W, count - i); ++j) F::add(total, some[static_cast<int>(j)]);

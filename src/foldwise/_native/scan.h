@@ -119,21 +119,6 @@ struct Scan : ScanWork<F> {
     }
   }
 
-  int64_t segment_length(int64_t segment) const { return std::min(segment_size, count - segment * segment_size); }
-
-  // The segment's elements: as they lie, or gathered.
-  const S* segment_in(const Place& at, int64_t segment, S* gathered) const {
-    const char* x = at.x + segment * segment_size * plan.along.x;
-    if (direct_in) return reinterpret_cast<const S*>(x);
-    if (plan.nest_rank) {
-      Cursor from(plan.nest, plan.nest_rank, at.x, nullptr, segment * segment_size);
-      reader.sequence(gathered, from, segment_length(segment));
-    } else {
-      reader(gathered, x, nullptr, plan.along, segment_length(segment));
-    }
-    return gathered;
-  }
-
   void scan_segment_at(const Place& at, int64_t segment, Carry& carry, int64_t distance = prefetch_distance) {
     S gathered[segment_size];
     const S* in = segment_in(at, segment, gathered);

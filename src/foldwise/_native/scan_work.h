@@ -60,6 +60,21 @@ struct ScanWork {
       scatter(out + done * stride, stride, identities, std::min(segment_size, lines - done));
     }
   }
+  int64_t segment_length(int64_t segment) const { return std::min(segment_size, count - segment * segment_size); }
+
+  // The segment's elements: as they lie, or gathered.
+  const S* segment_in(const Place& at, int64_t segment, S* gathered) const {
+    const char* x = at.x + segment * segment_size * plan.along.x;
+    if (direct_in) return reinterpret_cast<const S*>(x);
+    if (plan.nest_rank) {
+      Cursor from(plan.nest, plan.nest_rank, at.x, nullptr, segment * segment_size);
+      reader.sequence(gathered, from, segment_length(segment));
+    } else {
+      reader(gathered, x, nullptr, plan.along, segment_length(segment));
+    }
+    return gathered;
+  }
+
   void note(bool fit) {
     if (!fit) fits.store(false, std::memory_order_relaxed);
   }
@@ -90,6 +105,7 @@ struct ScanWork {
   using Work = ScanWork<F>;                                                                                         \
   using Work::plan, Work::reader, Work::scatter, Work::count, Work::segments, Work::direct_in, Work::direct_out;     \
   using Work::reversed_out, Work::streaming, Work::fits, Work::note, Work::line, Work::is_out, Work::write_identities; \
+  using Work::segment_in, Work::segment_length;                                                                     \
   using Work::W, Work::P;                                                                                           \
   using typename Work::S, typename Work::A, typename Work::C, typename Work::Out, typename Work::Place;
 
