@@ -359,3 +359,16 @@ def test_the_default_is_the_canonical_tree(dtype: str) -> None:
     for fold in exact_calls.FOLDS:
         function = getattr(fw, fold)
         assert same_bits(function(x, axis=1, accuracy="default"), function(x, axis=1))
+
+
+@pytest.mark.parametrize("dtype", cases.FLOATS)
+@pytest.mark.parametrize("source", ["int64", "uint64"])
+def test_running_sums_of_integers_beyond_a_double_are_rounded_once(source: str, dtype: str) -> None:
+    rng = np.random.default_rng(7)
+    kind = np.iinfo(source)
+    x = rng.integers(kind.min, kind.max, (3, 200), source, endpoint=True)
+    x[0] >>= np.dtype(source).type(50)
+    found = exactly_folded("cumsum", x, axis=1, dtype=cases.dtype_of(dtype), reverse=True)
+    for row, prefixes in zip(x[:, ::-1].tolist(), found[:, ::-1], strict=True):
+        totals = np.array(list(itertools.accumulate(row)), object)
+        assert same_bits(prefixes, exactly.rounded(totals, 0, cases.dtype_of(dtype)))

@@ -224,6 +224,9 @@ class Scan(NamedTuple):
         """Scan `x`. `out`, where given, has the result's shape and dtype, and may be `x` itself."""
         if _through_floats(self.fold, self.result):
             return _delivered(whole.truncated(self.name, self.result, self._replace(result=FLOAT64).run(x)), out)
+        if self.accuracy == "exact" and _in_halves(self.fold, dtype_of(x), self.result):
+            halves = [self._replace(result=INT64, accuracy="default").run(half) for half in whole.halves(x)]
+            return _delivered(whole.joined(halves, self.result), out)
         start = self.fold.start(self.result)
         in_place = out is not None and arguments.same_memory(x, out)
         read_again = self.exclusive or self.include_initial or (self.result.kind == "f" and start != 0)

@@ -44,6 +44,22 @@ def summands(kernel: str, x: Array) -> list[tuple[str, Array]]:
     return [(kernel, high), (kernel, low), *(("exact_sum", product) for product in middle)]
 
 
+def joined(halves: Sequence[Array], result: Dtype) -> Array:
+    """Integers put together from their halves, rounded once into a float dtype."""
+    bits = 53 if result.size >= 4 else 24
+
+    def cut(whole: int) -> float:
+        """To so many bits, the last one set if anything is lost: rounding once more then is rounding once."""
+        size, below = abs(whole), max(0, abs(whole).bit_length() - bits)
+        odd = size >> below | (size & (1 << below) - 1 != 0)
+        return math.copysign(float(odd << below), whole)
+
+    high, low = (half.astype(object) for half in halves)
+    each = np.vectorize(float if result.size == 8 else cut, otypes=[np.float64])
+    found: Array = np.asarray(each((high << 32) + low)).astype(np.float32 if bits == 24 else np.float64)
+    return found.astype(NUMPY[result.code])
+
+
 def means(sums: Sequence[Array], count: Array, result: Dtype) -> Array:
     """The exact means, from the sums of the halves: cut toward zero, or rounded once."""
     cut = result.kind != "f"

@@ -20,8 +20,9 @@ class Stretches {
   typedef typename VectorOf<double, W>::type Vector;
   typedef typename VectorOf<int64_t, W>::type Bits;
 
-  // What is not plain seldom stands alone: so many spans are not tried after a failure, and how many the next time.
-  int untried_ = 0, patience_ = 0;
+  // What is not plain seldom stands alone: so many spans are not tried after a failure, and how many the next time; and so
+  // many more go by bits.
+  int untried_ = 0, patience_ = 0, by_bits_ = 0;
   int exponent_ = 0;  // of the last grid
 
  public:
@@ -32,7 +33,12 @@ class Stretches {
       const int64_t some = std::min(span, count);
       const S* end = p + some;
       const int64_t distance = some == count && next && next != end ? (next - p) * int64_t{sizeof(S)} : prefetch_distance;
-      if (!add_plainly(total, p, some, distance) && !add_on_grid(total, p, some)) add_anything(total, p, some);
+      if (by_bits_ > 0) {
+        --by_bits_;
+        add_by_bits(total, p, some);
+      } else if (!add_plainly(total, p, some, distance) && !add_on_grid(total, p, some)) {
+        if (!add_anything(total, p, some)) by_bits_ = 15;
+      }
       p = end;
       count -= some;
     }
@@ -128,12 +134,17 @@ class Stretches {
     return before != exponent_ && exponent_ < above_all && on_this();
   }
 
-  static FW_OUTLINE void add_anything(Total& total, const S* p, int64_t count) {
+  // Whether grids were enough.
+  static FW_OUTLINE bool add_anything(Total& total, const S* p, int64_t count) {
     constexpr int64_t most = 2048;
+    bool enough = true;
     for (int64_t here; count; p += here, count -= here) {
       here = std::min(count, most);
-      if (!F::linear || !add_on_grids(total, p, here)) add_by_bits(total, p, here);
+      if (F::linear && add_on_grids(total, p, here)) continue;
+      add_by_bits(total, p, here);
+      enough = false;
     }
+    return enough;
   }
 
   static bool add_on_grids(Total& total, const S* p, int64_t count) {
