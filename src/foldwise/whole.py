@@ -56,8 +56,9 @@ def joined(halves: Sequence[Array], result: Dtype) -> Array:
 
     high, low = (half.astype(object) for half in halves)
     each = np.vectorize(float if result.size == 8 else cut, otypes=[np.float64])
-    found: Array = np.asarray(each((high << 32) + low)).astype(np.float32 if bits == 24 else np.float64)
-    return found.astype(NUMPY[result.code])
+    found: Array = np.asarray(each((high << 32) + low))
+    with np.errstate(over="ignore"):
+        return found.astype(np.float32 if bits == 24 else np.float64).astype(NUMPY[result.code])
 
 
 def means(sums: Sequence[Array], count: Array, result: Dtype) -> Array:
