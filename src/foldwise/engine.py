@@ -45,7 +45,7 @@ class Reduce(NamedTuple):
                 real.job,
                 lambda fits: _delivered(whole.truncated(self.fold.name, self.result, real.finish(fits)), out),
             )
-        if self.accuracy == "exact" and (
+        if self.accuracy == "exact" and self.result.kind == "f" and (
             _in_halves(self.fold, dtype_of(x), self.result) or (where is not None and self.fold.ending == "mean")
         ):
             return _Asked(None, lambda _: _delivered(self._by_totals(x, where), out))
@@ -54,7 +54,8 @@ class Reduce(NamedTuple):
         target, final = _working_array(self.fold.name, self.shape_for(x.shape), self.result, None, out, self.overflow)
         if x.size == 0:
             if target.size:
-                target[...] = self._of_nothing()
+                with np.errstate(over="ignore"):
+                    target[...] = self._of_nothing()
             return _Asked(None, lambda _: _delivered(target, final))
         way = _way(self.fold, dtype_of(x), self.result, self.overflow, x.size, self.accuracy)
         # Axes of length 1 may be added to a view freely, so the core sees arrays of one rank.
@@ -113,6 +114,11 @@ class Reduce(NamedTuple):
 
     def _by_totals(self, x: Array, where: Array | None) -> Array:
         """An exact sum in more than one step."""
+        if x.ndim == 64:  # NumPy has no axis left for a sum's words; one of so many is of length 1
+            at = x.shape.index(1)
+            fewer = self._replace(axes=tuple(a - (a > at) for a in self.axes if a != at))
+            folded = fewer._by_totals(np.squeeze(x, at), None if where is None else np.squeeze(where, at))
+            return folded.reshape(self.shape_for(x.shape))
         totals = empty_totals(self._replace(keepdims=True).shape_for(x.shape))
         for kernel, summand in whole.summands(str(self.fold.exact), x):
             add_to_totals(totals, kernel, summand, self.axes, where)

@@ -92,6 +92,12 @@ FW_INLINE S read(const char* p) {
   return std::bit_cast<S>(word);
 }
 
+// An element that may lie at any address.
+template <class S>
+FW_INLINE S element_at(const S* p) {
+  return read<S, false>(reinterpret_cast<const char*>(p));
+}
+
 template <class T, class S>
 FW_INLINE T converted(S value) {
   if constexpr (std::is_same_v<T, S>) return value;

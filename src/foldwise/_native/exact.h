@@ -27,6 +27,8 @@ class Total {
   }
   void add_all(const double* x, int64_t count);
   void add_square(double x);
+  // Units of 2^(lowest + place).
+  void add_units(unsigned __int128 units, int place, bool negative);
   void add(const Total& other, bool negated = false);
   // The sum after each of more elements, rounded.
   void prefixes(const double* x, int64_t count, int64_t stride, Dtype dtype, double* out);
@@ -75,7 +77,6 @@ class Total {
     last_ = last > last_ ? last : last_;
     if (++waiting_ >= most_waiting) [[unlikely]] carry();
   }
-  void add_units(unsigned __int128 units, int place, bool negative);
   bool prefixes_in_one_word(const double* x, int64_t count, int64_t stride, Dtype dtype, double* out);
   void prefixes_by_digits(const double* x, int64_t count, int64_t stride, Dtype dtype, double* out);
   void step(double x);

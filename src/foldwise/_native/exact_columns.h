@@ -18,7 +18,8 @@ struct ExactColumns : Strips<F> {
 
   // The sums of a strip so far: parts in rows, and Totals for what these could not take.
   struct Sums {
-    const int64_t row;  // columns, in whole vectors
+    const int64_t row;  // columns there is room for, in whole vectors
+    int64_t used = 0;   // and columns there are
     Tiles<double> first, second, third;
     double *current, *other, *batch;
     Tiles<Total> totals;
@@ -29,10 +30,16 @@ struct ExactColumns : Strips<F> {
         : row(columns), first(F::parts * columns), second(F::parts * columns), third(F::parts * columns), current(first.data),
           other(second.data), batch(third.data), totals(columns) {}
 
-    void clear() { empty = true, spilled = false; }
+    void clear(int64_t columns) { used = columns, empty = true, spilled = false; }
+    template <class Each>
+    void each_vector(Each&& each) const {
+      for (int64_t part = 0; part < F::parts * row; part += row) {
+        for (int64_t c = 0; c < used; c += W) each(part + c);
+      }
+    }
     Total* begin_spilling() {
       if (!spilled) {
-        for (int64_t c = 0; c < row; ++c) new (totals.data + c) Total;
+        for (int64_t c = 0; c < used; ++c) new (totals.data + c) Total;
       }
       spilled = true;
       return totals.data;
@@ -41,11 +48,11 @@ struct ExactColumns : Strips<F> {
     void take_batch() {
       if (!empty) {
         clear_flags();
-        for (int64_t i = 0; i < F::parts * row; i += W) store(other + i, load<double, W>(current + i) + load<double, W>(batch + i));
+        each_vector([&](int64_t i) FW_INLINED { store(other + i, load<double, W>(current + i) + load<double, W>(batch + i)); });
         settle(other);
         if (!lost_bits()) return std::swap(current, other);
         Total* to = begin_spilling();
-        for (int64_t c = 0; c < row; ++c) ExactOutputs<F>::add(to[c], current, row, c);
+        for (int64_t c = 0; c < used; ++c) ExactOutputs<F>::add(to[c], current, row, c);
       }
       std::swap(current, batch);
       empty = false;
@@ -53,10 +60,10 @@ struct ExactColumns : Strips<F> {
     void take(const Sums& sums) {
       if (sums.spilled) {
         Total* to = begin_spilling();
-        for (int64_t c = 0; c < row; ++c) to[c].add(sums.totals.data[c]);
+        for (int64_t c = 0; c < used; ++c) to[c].add(sums.totals.data[c]);
       }
       if (sums.empty) return;
-      std::copy_n(sums.current, F::parts * row, batch);
+      each_vector([&](int64_t i) { store(batch + i, load<double, W>(sums.current + i)); });
       take_batch();
     }
   };
@@ -71,8 +78,8 @@ struct ExactColumns : Strips<F> {
       Sums sums(vectors * W);
       const StripRoom<S> room = this->room();
       for (int64_t unit = first; unit < last; ++unit) {
-        sums.clear();
-        if (plan.count <= few_rows && fold_few_rows(unit, room)) continue;
+        sums.clear(vectors_of(unit) * W);
+        if (plan.count <= few_rows && !plan.sink.totals && fold_few_rows(unit, room)) continue;
         fold_strip(sums, unit, 0, plan.count, room);
         write(sums, unit);
       }
@@ -85,9 +92,11 @@ struct ExactColumns : Strips<F> {
   void run_in_chunks(int64_t chunk, int64_t chunks) {
     for (int64_t unit = 0; unit < count; ++unit) {
       Sums whole(vectors * W);
+      whole.clear(vectors_of(unit) * W);
       std::atomic<bool> taken{false};
       parallel(chunks, [&](int64_t task) {
         Sums sums(vectors * W);
+        sums.clear(vectors_of(unit) * W);
         const StripRoom<S> room = this->room();
         fold_strip(sums, unit, task * chunk, std::min(plan.count, (task + 1) * chunk), room);
         while (taken.exchange(true, std::memory_order_acquire)) sched_yield();
@@ -114,7 +123,8 @@ struct ExactColumns : Strips<F> {
     }
   }
 
-  // A few rows in registers, and from there to their results, some columns at a time; false where these were not exact.
+  // A few rows in registers, and from there to their results, some columns at a time; false where these were not exact,
+  // after some of them have been written.
   bool fold_few_rows(int64_t unit, const StripRoom<S>& room) const {
     constexpr int64_t some = 128;
     const Rows<S> rows = rows_of(unit, 0, plan.count, room);
@@ -157,7 +167,7 @@ struct ExactColumns : Strips<F> {
     S column[batch_rows];
     Total* to = sums.begin_spilling();
     for (int64_t c = 0; c < columns; ++c) {
-      for (int64_t r = 0; r < rows.count; ++r) column[r] = rows(r)[c];
+      for (int64_t r = 0; r < rows.count; ++r) column[r] = element_at(rows(r) + c);
       sums.stretches.add(to[c], column, rows.count);
     }
   }

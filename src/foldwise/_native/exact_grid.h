@@ -75,9 +75,8 @@ class Grid {
         const Bits more = std::bit_cast<Bits>(sum) - std::bit_cast<Bits>(anchors_[k] - Vector{});
         for (int i = 0; i < W; ++i) units += more[i];
       }
-      const double unit = std::bit_cast<A>(std::bit_cast<Word>(anchors_[k]) + 1) - anchors_[k];
-      total.add(static_cast<double>(units >> 32) * 0x1p32 * unit);
-      total.add(static_cast<double>(units & 0xffffffff) * unit);
+      const int unit = static_cast<int>(std::bit_cast<Word>(anchors_[k]) >> (digits - 1)) - bias - (digits - 1);
+      total.add_units(units < 0 ? -units : units, unit - Total::lowest, units < 0);
     }
   }
 };

@@ -54,7 +54,7 @@ struct ExactSequences : ReduceWork<F> {
       S some[1024];
       while (count) {
         const int64_t here = std::min<int64_t>(1024, count);
-        for (int64_t i = 0; i < here; ++i) some[i] = p[i * k];
+        for (int64_t i = 0; i < here; ++i) some[i] = element_at(p + i * k);
         stretches.add(total, some, here);
         p += here * k;
         count -= here;

@@ -172,7 +172,7 @@ struct ExactScan : ScanWork<F> {
 
   FW_OUTLINE void walk(const S* in, int64_t n, int64_t stride, Line& line, double* out, int64_t out_stride) const {
     double wide[segment_size];
-    for (int64_t i = 0; i < n; ++i) wide[i] = converted<double>(in[i * stride]);
+    for (int64_t i = 0; i < n; ++i) wide[i] = converted<double>(element_at(in + i * stride));
     line.sink();
     line.total.prefixes(wide, n, out_stride, plan.sink.dtype, out);
     line.rise();
