@@ -415,3 +415,8 @@ def test_sixty_four_axes_are_not_too_many() -> None:
     x = np.arange(6).reshape((1,) * 62 + (2, 3))
     assert exactly_folded("sum", x, dtype=float) == 15
     assert exactly_folded("mean", x.astype(float), axis=(0, 63), where=x > 0).ravel().tolist() == [1.5, 4]
+
+
+def test_prefixes_that_cancel_to_the_least_subnormal() -> None:
+    call = exact_calls.drawn("cumsum", "float64", 1012693228073, 100_000)
+    assert same_bits(call.found(), call.wanted())

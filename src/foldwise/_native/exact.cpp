@@ -182,6 +182,7 @@ void Total::prefixes_by_digits(const double* x, int64_t count, int64_t stride, D
   const Precision precision = precision_of(dtype);
   for (int64_t i = 0; i < count; ++i) {
     step(x[i]);
+    if (digit_[last_] == 0 || digit_[last_] == -1) carry_from(last_);  // digits that cancelled leave it nothing to say
     const Window w = specials_ ? Window{} : window();
     const double size = specials_ ? special() : as_double(w.value, w.more, w.exponent, precision);
     out[i * stride] = w.negative ? -size : size;
@@ -233,7 +234,9 @@ inline void Total::step(double x) {
     const int64_t whole = digit_[i] + over;
     digit_[i] = whole & digit_mask;
     over = whole >> 32;
-    if (i >= touched && over == 0) return;
+    if (i < touched || over) continue;
+    if (i == top - 1) carry_from(top);  // the digit below the last may have left nothing for that to say
+    return;
   }
   digit_[top] += over;
   carry_from(top);
