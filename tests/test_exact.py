@@ -185,6 +185,44 @@ def test_longer_rows(kind: hard.Kind, dtype: str) -> None:
         x = rows_of(kind, dtype, 1, length)
         for fold in ("sum", "sumsquare"):
             assert same_bits(exactly_folded(fold, x[0]), exactly.reduced(fold, x.T, x.dtype)[0]), (fold, length)
+    x = rows_of(kind, dtype, 1, 5000)
+    for out in (x.dtype, np.dtype(np.float64)):
+        assert same_bits(exactly_folded("cumsum", x[0], dtype=out), exactly.scanned(x.T, out)[:, 0]), out
+
+
+@EVERY_FLOAT
+@EVERY_KIND
+def test_a_few_interleaved_lines(kind: hard.Kind, dtype: str) -> None:
+    """Lines that are taken apart and put together again, as long ones and as short ones."""
+    for count in (2, 3, 4):
+        x = rows_of(kind, dtype, count, 2500)
+        together = x.T.copy()
+        for out, reverse in itertools.product((x.dtype, np.dtype(np.float64)), (False, True)):
+            options = {"dtype": out, "reverse": reverse, "exclusive": reverse and count == 3}
+            for axis in (0, 1):
+                found = exactly_folded("cumsum", together, axis=1 - axis, **options)
+                assert same_bits(found, exactly_folded("cumsum", x, axis=axis, **options).T), (count, axis, options)
+
+
+def test_a_few_interleaved_lines_on_threads() -> None:
+    x = rows_of(hard.normal, "float32", 3, 400_000)
+    for count in (1, 2, 3):
+        fw.set_num_threads(count)
+        assert same_bits(exactly_folded("cumsum", x.T.copy(), axis=0), exactly_folded("cumsum", x, axis=1).T)
+
+
+@EVERY_FLOAT
+def test_one_small_number_is_not_lost_among_ones(dtype: str) -> None:
+    """Wherever it is: whatever adds some elements in a shorter type has to notice."""
+    small = 2.0**-20
+    for length, share in itertools.product((9, 64, 200, 1000, 9000), (0, 0.5, 1)):
+        place = round((length - 1) * share)
+        x = np.ones((length, 40), cases.dtype_of(dtype))
+        x[place] = small
+        wanted = length - 1 + small
+        for view, axis in ((x, 0), (x[:, :3].copy(), 0), (x.T.copy(), 1), (x[:, 0].copy(), 0)):
+            found = np.atleast_1d(exactly_folded("sum", view, axis=axis, dtype=np.float64))
+            assert (found == wanted).all(), (length, place, view.shape)
 
 
 @EVERY_FLOAT
@@ -199,8 +237,9 @@ def test_no_axis_folds_each_element_by_itself(kind: hard.Kind, dtype: str) -> No
 
 @EVERY_FLOAT
 def test_running_sums_in_place(dtype: str) -> None:
-    x = rows_of(hard.any_exponent, dtype, 60, 70)
-    for axis, reverse, exclusive in itertools.product((0, 1), (False, True), (False, True)):
+    arrays = [rows_of(hard.any_exponent, dtype, 60, 70)]
+    arrays += [rows_of(kind, dtype, 2, 3000) for kind in (hard.forty_binades, hard.every_exponent, hard.halfway)]
+    for x, axis, reverse, exclusive in itertools.product(arrays, (0, 1), (False, True), (False, True)):
         options: dict[str, Any] = {"axis": axis, "reverse": reverse, "exclusive": exclusive}
         wanted = exactly_folded("cumsum", x, **options)
         work = x.copy()

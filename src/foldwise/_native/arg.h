@@ -47,11 +47,11 @@ struct Arg {
   }
 
   bool run() {
-    constexpr int64_t fewest_columns = 8;
+    constexpr int64_t fewest_columns = 8, short_line = 24;  // alone, a short line costs more than its elements do
     const Axis* inner = plan.kept_rank ? &plan.kept[plan.kept_rank - 1] : nullptr;
-    const bool closer = inner && !plan.nest_rank && inner->size >= fewest_columns &&
-                        (std::abs(inner->x) < std::abs(plan.along.x) || lie_narrow(*inner));
-    if (closer && count <= std::numeric_limits<Index>::max()) columns(*inner);
+    const bool together = inner && !plan.nest_rank && inner->size >= fewest_columns &&
+                          (std::abs(inner->x) < std::abs(plan.along.x) || count <= short_line);
+    if (together && count <= std::numeric_limits<Index>::max()) columns(*inner);
     else lines();
     return true;
   }

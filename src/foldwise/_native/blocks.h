@@ -354,6 +354,28 @@ FW_INLINE bool cut_to_odd(float* to, const double* from) {
   return fits;
 }
 
+// Doubles as floats, whether a second rounding would be of what a first one has brought half way between two numbers of a
+// shorter dtype; or of numbers so small that half ways lie elsewhere.
+template <class Out, int N>
+FW_INLINE bool round_to_floats(Pack<float, N>& to, const double* from) {
+  constexpr int W = native<double>, halves = N / W;
+  static_assert(halves == 2);
+  const auto rounded = [](const double* p) FW_INLINED {
+    const auto wide = load_vector<double, W>(p);
+#if defined(__AVX512F__)
+    return (typename VectorOf<float, W>::type)_mm512_cvtpd_ps((__m512d)wide);
+#else
+    return __builtin_convertvector(wide, typename VectorOf<float, W>::type);
+#endif
+  };
+  to.v[0] = pick<N>(rounded(from), rounded(from + W), [](int i) { return i; });
+  typedef typename VectorOf<std::uint32_t, N>::type Bits;
+  const Bits bits = std::bit_cast<Bits>(to.v[0]);
+  if constexpr (std::is_same_v<Out, bfloat>) return !lanes_where((bits & 0xffffu) == 0x8000u);
+  constexpr std::uint32_t normal = std::uint32_t(127 - 14) << 23;
+  return !lanes_where(((bits & 0x1fffu) == 0x1000u) | (((bits << 1) >> 1) - 1 < normal - 1));
+}
+
 template <class Out, class A>
 void scatter(char* to, int64_t stride, const A* from, int64_t count) {
   int64_t i = 0;
@@ -365,8 +387,13 @@ void scatter(char* to, int64_t stride, const A* from, int64_t count) {
     }
     if constexpr (std::is_same_v<A, double> && (std::is_same_v<Out, half> || std::is_same_v<Out, bfloat>)) {
       constexpr int N = native<float>;
-      for (float odd[N]; i + N <= count && cut_to_odd<Out, N>(odd, from + i); i += N) {
-        store(reinterpret_cast<Out*>(to) + i, load<float, N>(odd));
+      for (; i + N <= count; i += N) {
+        Pack<float, N> once;
+        if (float odd[N]; !round_to_floats<Out, N>(once, from + i)) {
+          if (!cut_to_odd<Out, N>(odd, from + i)) break;
+          once = load<float, N>(odd);
+        }
+        store(reinterpret_cast<Out*>(to) + i, once);
       }
     }
     for (; i < count; ++i) {

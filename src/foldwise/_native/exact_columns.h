@@ -12,6 +12,7 @@ struct ExactColumns : Strips<F> {
   using In = Strips<F>;
   using In::kept, In::count, In::unit_bytes, In::unit_columns, In::vectors, In::vectors_of, In::columns_of, In::rows_of;
   static constexpr int64_t batch_rows = F::linear ? 128 : 16;  // squares are farther apart
+  static constexpr int64_t streams = 8;
   const ExactOutputs<F> outputs;
 
   explicit ExactColumns(const ReducePlan& p) : In(p), outputs(p, scatter) {}
@@ -24,6 +25,7 @@ struct ExactColumns : Strips<F> {
     double *current, *other, *batch;
     Tiles<Total> totals;
     bool empty = true, spilled = false;
+    Patience floats;
     Stretches<F> stretches;
 
     explicit Sums(int64_t columns)
@@ -113,13 +115,47 @@ struct ExactColumns : Strips<F> {
   }
 
   void fold_strip(Sums& sums, int64_t unit, int64_t first, int64_t last, const StripRoom<S>& room) const {
-    for (; first < last; first += batch_rows) {
-      const Rows<S> rows = rows_of(unit, first, std::min(batch_rows, last - first), room);
-      clear_flags();
-      fold_down(rows, vectors_of(unit), sums.batch, sums.row);
-      settle(sums.batch);
-      if (!lost_bits()) sums.take_batch();
-      else fold_each(sums, rows, columns_of(unit));
+    const int64_t width = vectors_of(unit);
+    for (int64_t here; first < last; first += here) {
+      const bool floats = starts_in_floats<F> && last - first >= streams && sums.floats.lasts();
+      here = std::min(floats ? streams : batch_rows, last - first);
+      const Rows<S> rows = rows_of(unit, first, here, room);
+      const auto fold = [&](auto in_floats) FW_INLINED {
+        clear_flags();
+        if constexpr (in_floats) fold_down_in_floats(rows, width, sums.batch);
+        else fold_down(rows, width, sums.batch, sums.row);
+        settle(sums.batch);
+        return !lost_bits();
+      };
+      if ((floats && sums.floats.learn(fold(std::bool_constant<starts_in_floats<F>>{}))) || fold(std::false_type{})) {
+        sums.take_batch();
+      } else {
+        fold_each(sums, rows, columns_of(unit));
+      }
+    }
+  }
+
+  // Eight rows, each a stream of its own, as floats.
+  void fold_down_in_floats(const Rows<S>& rows, int64_t width, double* sums) const {
+    const S* p[streams];
+    for (int r = 0; r < streams; ++r) p[r] = rows(r);
+    int64_t c = 0;
+    for (; c + floats_at_once <= width * W; c += floats_at_once) {
+      Floats sum;
+#pragma GCC unroll 8
+      for (int r = 0; r < streams; ++r) {
+        if (prefetch) __builtin_prefetch(reinterpret_cast<const char*>(p[r] + c) + stream_distance, 0, 3);
+        const auto row = load<float, floats_at_once>(p[r] + c);
+        sum = r == 0 ? row : sum + row;
+      }
+      const auto nothing = splat<double, W>(0.0);
+      store(sums + c, added_floats<W>(nothing, lower(sum)));
+      store(sums + c + W, added_floats<W>(nothing, upper(sum)));
+    }
+    for (; c < width * W; c += W) {
+      auto sum = splat<double, W>(0.0);
+      for (const S* row : p) sum = sum + load<double, W>(row + c);
+      store(sums + c, sum);
     }
   }
 
@@ -143,7 +179,6 @@ struct ExactColumns : Strips<F> {
 
   // Eight rows at a time, each a stream of its own.
   void fold_down(const Rows<S>& rows, int64_t width, double* sums, int64_t row) const {
-    constexpr int streams = 8;
     const auto fold_streams = [&]<int R>(std::integral_constant<int, R>, int64_t first) FW_INLINED {
       const S* p[R];
       for (int r = 0; r < R; ++r) p[r] = rows(first + r);

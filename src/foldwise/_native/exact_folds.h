@@ -51,6 +51,24 @@ struct ExactFold {
   template <class Acc> static FW_INLINE Acc lift(const Acc& a) { return a; }
 };
 
+// Whether to try what has failed: each failure in a row leaves out more tries than the one before.
+class Patience {
+  int untried_ = 0, next_;
+
+ public:
+  explicit Patience(int first = 0) : next_(first) {}
+  bool lasts() {
+    if (untried_ == 0) return true;
+    --untried_;
+    return false;
+  }
+  bool learn(bool exact) {
+    untried_ = exact ? 0 : next_;
+    next_ = exact ? 0 : std::min(4 * next_ + 3, 63);
+    return exact;
+  }
+};
+
 // Every part added to its like.
 template <class Acc>
 FW_INLINE Acc added(const Acc& a, const Acc& b) {
@@ -179,5 +197,52 @@ struct ExactSquares : ExactFold<S> {
     lower = x - upper;
   }
 };
+
+// ---- a few at a time as floats
+
+// A bfloat16 is so short that floats hold the sum of some, if they are not far apart. Then doubles have less to do.
+template <class F> constexpr bool starts_in_floats = std::is_same_v<typename F::Source, bfloat> && F::parts == 1;
+
+constexpr int floats_at_once = native<float>;
+using Floats = Pack<float, floats_at_once>;
+
+// Neighbours added: one of two is a float with something below, the other a float when it is moved up.
+FW_INLINE Floats sums_of_two(const bfloat* p) {
+  typedef VectorOf<std::uint32_t, floats_at_once>::type Bits;
+  typedef Floats::Vector Vector;
+  const auto both = load_vector<std::uint32_t, floats_at_once>(p);
+  return {{std::bit_cast<Vector>(Bits(both << 16)) + std::bit_cast<Vector>(Bits(both & 0xffff0000u))}};
+}
+
+template <int N>
+FW_INLINE Pack<double, N> added_floats(const Pack<double, N>& sum, const Pack<float, N>& some) {
+#if defined(__AVX512F__)
+  if constexpr (N == 8) return sum + Pack<double, N>{{(typename Pack<double, N>::Vector)_mm512_cvtps_pd((__m256)some.v[0])}};
+#endif
+  return sum + Pack<double, N>{{__builtin_convertvector(some.v[0], typename Pack<double, N>::Vector)}};
+}
+
+// Sums of so many elements, fours first; what they are together is for every ISA its own, unless the flags say it is exact.
+constexpr int64_t floats_per_check = 4096;
+FW_INLINE Pack<double, native<double>> sums_by_floats(const bfloat* p, int64_t count, int64_t distance) {
+  constexpr int W = native<double>, fours = 4 * floats_at_once;
+  auto a = splat<double, W>(0.0), b = a, c = a, d = a;
+  const auto take = [&](int64_t i, auto& low, auto& high) FW_INLINED {
+    __builtin_prefetch(reinterpret_cast<const char*>(p + i) + distance, 0, 3);
+    __builtin_prefetch(reinterpret_cast<const char*>(p + i) + distance + 64, 0, 3);
+    const Floats some = sums_of_two(p + i) + sums_of_two(p + i + fours / 2);
+    low = added_floats<W>(low, lower(some));
+    high = added_floats<W>(high, upper(some));
+  };
+  int64_t i = 0;
+  for (; i + 2 * fours <= count; i += 2 * fours) {
+    take(i, a, b);
+    take(i + fours, c, d);
+  }
+  if (i + fours <= count) take(i, a, b), i += fours;
+  for (; i + W <= count; i += W) c = c + load<double, W>(p + i);
+  if (i < count) d = d + load_some<double, W>(p + i, static_cast<int>(count - i), 0.0);
+  return (a + b) + (c + d);
+}
 
 }  // namespace foldwise::FOLDWISE_ISA

@@ -14,19 +14,18 @@ class Grid {
   typedef typename VectorOf<A, W>::type Vector;
   typedef typename VectorOf<Word, W>::type Bits;
 
-  static FW_INLINE void note_difference(Bits& noted, Bits a, Bits b) {
-#if defined(__AVX512F__)
-    noted = (Bits)_mm512_ternarylogic_epi64((__m512i)noted, (__m512i)a, (__m512i)b, 0xf6);  // in one operation
-#else
-    noted |= a ^ b;
-#endif
-  }
-
   A anchors_[levels];
   Vector sums_[levels][vectors];
   Bits moved_[vectors] = {};
 
+  FW_INLINE Bits moved(int k, int v) const {
+    return std::bit_cast<Bits>(sums_[k][v]) ^ std::bit_cast<Bits>(anchors_[k] - Vector{});
+  }
+
  public:
+  // Whether the flags tell of all that is not exact: of a rest, or of a sum that leaves the anchor's binade and comes back.
+  static constexpr bool flags_tell = adds_unnoted;
+
   // For `count` numbers, all of them below 2^exponent.
   FW_INLINE Grid(int exponent, int64_t count) {
     const int log = std::bit_width(static_cast<uint64_t>(count / (vectors * W) + vectors));
@@ -45,10 +44,10 @@ class Grid {
       Vector x = load(i, whole);
 #pragma GCC unroll 4
       for (int k = 0; k < levels; ++k) {
-        const Vector sum = sums_[k][v] + x;
+        const Vector sum = added_unnoted(sums_[k][v], x);
         x -= sum - sums_[k][v];
         sums_[k][v] = sum;
-        if (k == 0) note_difference(moved_[v], std::bit_cast<Bits>(sum), std::bit_cast<Bits>(anchors_[0] - Vector{}));
+        if (!flags_tell && k == 0) moved_[v] |= moved(k, v);
       }
       rest(v, i, x);
     };
@@ -63,6 +62,9 @@ class Grid {
   // Whether some were not below that power of two: the sum left the anchor's binade, and says nothing.
   FW_INLINE bool left() const {
     Bits all = moved_[0] | moved_[1] | moved_[2] | moved_[3];
+    for (int k = 0; flags_tell && k < levels; ++k) {
+      for (int v = 0; v < vectors; ++v) all |= moved(k, v);
+    }
     Word any = 0;
     for (int i = 0; i < W; ++i) any |= all[i];
     return any >> (digits - 1) != 0;

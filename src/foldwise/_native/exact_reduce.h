@@ -24,6 +24,7 @@ struct ExactSequences : ReduceWork<F> {
     const int64_t k;
     Total* totals;
     Acc* lanes;
+    Patience floats;
     Stretches<F> stretches;
 
     Open(int64_t interleaved, char* tiles, char* room)
@@ -39,14 +40,51 @@ struct ExactSequences : ReduceWork<F> {
 
     FW_OUTLINE void interleaved(const S* p, int64_t count) {
       typename F::template Acc<1> ends[most_interleaved * W];
-      clear_flags();
-      fold_into_lanes<F, 0, true>(p, count * k, L * k, lanes);
-      fold_interleaved_lanes<F>(lanes, k, ends);
-      settle(ends);
-      const bool lost = lost_bits();
+      const int64_t row = L * k;
+      const auto fold = [&](auto in_floats) FW_INLINED {
+        clear_flags();
+        if constexpr (in_floats) fold_into_lanes_in_floats(p, count * k, row);
+        else fold_into_lanes<F, 0, true>(p, count * k, row, lanes);
+        fold_interleaved_lanes<F>(lanes, k, ends);
+        settle(ends);
+        return !lost_bits();
+      };
+      constexpr std::bool_constant<starts_in_floats<F>> in_floats;
+      const bool exact = (in_floats && floats.lasts() && floats.learn(fold(in_floats))) || fold(std::false_type{});
       for (int64_t i = 0; i < k; ++i) {
-        if (lost) one_of_them(totals[i], p + i, count);
-        else add_parts(totals[i], ends[i]);
+        if (exact) add_parts(totals[i], ends[i]);
+        else one_of_them(totals[i], p + i, count);
+      }
+    }
+
+    // Lanes are columns: four rows of them at a time.
+    void fold_into_lanes_in_floats(const S* p, int64_t count, int64_t row) {
+      constexpr int N = floats_at_once, rows = 4, line = 64 / size;
+      const int64_t full = count / row, rest = count % row;
+      for (int64_t c = 0; c < row; c += N) {
+        Pack<double, W> low = splat<double, W>(0.0), high = low;
+        int64_t r = 0;
+        for (; r + rows <= full; r += rows) {
+          Floats some;
+#pragma GCC unroll 4
+          for (int j = 0; j < rows; ++j) {
+            const S* here = p + (r + j) * row + c;
+            if (c % line == 0) __builtin_prefetch(reinterpret_cast<const char*>(here) + prefetch_distance, 0, 3);
+            const auto x = load<float, N>(here);
+            some = j == 0 ? x : some + x;
+          }
+          low = added_floats<W>(low, lower(some));
+          high = added_floats<W>(high, upper(some));
+        }
+        for (; r < full; ++r) {
+          low = low + load<double, W>(p + r * row + c);
+          high = high + load<double, W>(p + r * row + c + W);
+        }
+        lanes[c / W] = {low};
+        lanes[c / W + 1] = {high};
+      }
+      for (int64_t c = 0; c < rest; c += W) {
+        lanes[c / W] = F::merge(lanes[c / W], T::load_some(p + full * row + c, std::min<int64_t>(W, rest - c)));
       }
     }
 

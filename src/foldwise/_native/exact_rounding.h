@@ -30,7 +30,8 @@ FW_INLINE Pack<double, N> two_sum(const Pack<double, N>& a, const Pack<double, N
 
 // A Total, and the initial value, rounded for where it goes.
 inline double rounded_total(Total& total, const ReducePlan& plan) {
-  total.add(plan.finish.number);
+  if (plan.finish.number != 0) total.add(plan.finish.number);
+  total.carry();
   return total.rounded(plan.finish, plan.sink.dtype);
 }
 

@@ -1,50 +1,22 @@
-// Exact scans: every prefix rounded once. Inside a segment prefixes are sums of parts, proved exact by the flags; what came
-// before is three doubles; and the two together are rounded by error-free sums. Where that is not certain, a segment is
-// walked again in a Total, element by element.
+// Exact scans: every prefix rounded once. Plain prefixes are exact, and the flags prove it, in one double each or else in
+// two. Where both fail, a segment is cut on levels, or else walked in a Total, element by element.
 #pragma once
+#include <optional>
+
+#include "exact_prefixes.h"
 #include "exact_reduce.h"
 #include "scan_work.h"
 
 namespace foldwise::FOLDWISE_ISA {
 
-// What lines hold so far: numbers that do not overlap, or a Total where three are too few.
-template <int N>
-struct Held {
-  Pack<double, N> first = splat<double, N>(0.0), second = first, third = first;
-
-  // More parts of the same lines; false where three numbers cannot hold them.
-  template <class Acc>
-  FW_INLINE bool take(const Acc& more) {
-    auto lost = splat<double, N>(0.0);
-    std::apply([&](const auto&... part) FW_INLINED { (take_part(part, lost), ...); }, more.members());
-    Pack<double, N> rest;
-    second = two_sum<N>(second, third, third);
-    first = two_sum<N>(first, second, rest);
-    second = two_sum<N>(rest, third, third);
-    return all_zero(lost) && all_zero(first - first);
-  }
-  static FW_INLINE bool all_zero(const Pack<double, N>& a) {
-    bool zero = true;
-    for (int i = 0; i < N; ++i) zero &= a[i] == 0;
-    return zero;
-  }
-
- private:
-  FW_INLINE void take_part(const Pack<double, N>& part, Pack<double, N>& lost) {
-    Pack<double, N> error;
-    first = two_sum<N>(first, part, error);
-    second = two_sum<N>(second, error, error);
-    third = two_sum<N>(third, error, error);
-    lost = each([](auto a, auto b) { return a != 0 ? a : b; }, lost, error);
-  }
-};
-
 template <class F>
 struct ExactScan : ScanWork<F> {
   FOLDWISE_SCAN_WORK(F)
   using ScanWork<F>::ScanWork;
-  static constexpr int parts = F::parts;
-  static constexpr int64_t strip = 64, strip_rows = 32 / parts, short_line = 64;
+  static constexpr int64_t strip = 256, tile = 8 * strip, short_line = 64;
+  static constexpr int64_t most_words = most_interleaved_words * segment_size;
+  static constexpr bool fits_one = F::parts == 1;  // doubles have no bits to spare
+  static constexpr int64_t size = sizeof(S);
   const bool narrower = plan.sink.dtype != Dtype::float64;
 
   bool run() {
@@ -59,337 +31,327 @@ struct ExactScan : ScanWork<F> {
     return !plan.nest_rank && (count < short_line || std::abs(inner.x) < std::abs(plan.along.x));
   }
 
-  // ---- one prefix
-
-  // How much was held before: nothing, one number, or more.
-  enum class Before { nothing, one, more };
-  template <int N>
-  static Before before(const Held<N>* held, int64_t count) {
-    Before most = Before::nothing;
-    for (int64_t i = 0; i < count; ++i) {
-      if (!Held<N>::all_zero(held[i].second) || !Held<N>::all_zero(held[i].third)) return Before::more;
-      if (!Held<N>::all_zero(held[i].first)) most = Before::one;
-    }
-    return most;
-  }
-  template <class Work>
-  static FW_INLINE void with(Before before, Work&& work) {
-    if (before == Before::nothing) work(std::integral_constant<Before, Before::nothing>{});
-    else if (before == Before::one) work(std::integral_constant<Before, Before::one>{});
-    else work(std::integral_constant<Before, Before::more>{});
-  }
-
-  // What was held and what was added since, as the nearest double and what that lacks; `unknown` is what nobody computed.
-  template <Before before, int N>
-  static FW_INLINE Pack<double, N> nearest(const Held<N>& held, const AccOf<F, N>& since, Pack<double, N>& lacks,
-                                           Pack<double, N>& unknown) {
-    Pack<double, N> b, e, g, d;
-    lacks = unknown = splat<double, N>(0.0);
-    if constexpr (parts == 1) {
-      if constexpr (before == Before::nothing) return since.total;
-      if constexpr (before == Before::one) return two_sum<N>(held.first, since.total, lacks);
-      const auto a = two_sum<N>(held.first, since.total, b);
-      d = two_sum<N>(b, held.second, e);
-      unknown = e + held.third;
-      return two_sum<N>(a, d, lacks);
-    } else {
-      if constexpr (before == Before::nothing) return two_sum<N>(since.high, since.low, lacks);
-      const auto a = two_sum<N>(held.first, since.high, b);
-      if constexpr (before == Before::one) d = since.low;
-      else d = two_sum<N>(since.low, held.second, e);
-      const auto f = two_sum<N>(b, d, g);
-      unknown = magnitude(g);
-      if constexpr (before == Before::more) unknown = unknown + magnitude(e) + magnitude(held.third);
-      return two_sum<N>(a, f, lacks);
-    }
-  }
-
-  // The same, rounded; `unsure` is no longer zero where that may not be the whole truth.
-  template <Before before, int N>
-  FW_INLINE Pack<double, N> rounded(const Held<N>& held, const AccOf<F, N>& since, Pack<double, N>& unsure) const {
-    Pack<double, N> lacks, unknown;
-    const auto y = nearest<before, N>(held, since, lacks, unknown);
-    const auto doubt = [&](const auto& where) FW_INLINED {
-      unsure = each([](auto u, auto w) { return w != 0 ? w : u; }, unsure, where);
-    };
-    const auto settled = y + splat<double, N>(0.0);  // a zero is +0
-    if constexpr (parts == 1) {
-      if constexpr (before == Before::more) doubt(unknown);
-      if constexpr (before == Before::nothing) return settled;
-      if (!narrower) return settled;
-      if constexpr (std::is_same_v<S, float>) {
-        if (plan.sink.dtype == Dtype::float32) {
-          // Only half way between two floats does it matter what is lacking.
-          doubt(each([](auto v, auto lack) {
-            typedef typename VectorOf<int64_t, sizeof(v) / 8>::type Bits;
-            return (std::bit_cast<Bits>(v) & 0x1fffffff) == 0x10000000 ? lack : decltype(v){};
-          }, y, lacks));
-          return settled;
-        }
-      }
-      // A sum that a float16 can be has no more bits than a double.
-      if (std::is_same_v<S, half> && plan.sink.dtype == Dtype::float16) return settled;
-      return made_odd<N>(settled, lacks);
-    } else {
-      if (narrower) {
-        doubt(unknown);
-        return made_odd<N>(settled, lacks);
-      }
-      // Is y nearest, whatever is unknown? Twice as much, and a little more, must not move it.
-      if constexpr (before != Before::nothing) {
-        const auto reach = magnitude(lacks) * splat<double, N>(1 + 0x1p-50) + (unknown + unknown);
-        const auto moved = magnitude((y + reach) - y) + magnitude((y - reach) - y);
-        doubt(each([](auto m, auto u) { return m != 0 ? u : m; }, moved, unknown));
-      }
-      return settled;
-    }
-  }
-
-  // ---- one line, element by element
+  // ---- one line, whatever is in it
 
   struct Line {
-    Held<1> held;
-    Total total;
-    bool deep = false;  // whether it is in the Total
+    TwoParts<1> held = absence<InTwo, 1>();
+    double anchor = -1;  // none yet
+    Patience patience;
+    std::optional<Total> total;  // which most lines never need
+    bool deep = false;           // whether it is there
 
+    // Another line, which may be like the one before.
+    void begin() {
+      held = absence<InTwo, 1>();
+      deep = false;
+    }
     void sink() {
       if (deep) return;
-      total = Total();
-      for (const auto& part : {held.first, held.second, held.third}) total.add(part[0]);
+      total.emplace();
+      add_parts(*total, held);
       deep = true;
     }
-    // Back into three numbers, if they do.
+    // Back into two numbers, if they do.
     void rise() {
-      if (total.is_special()) return;
-      Total left = total;
-      Held<1> taken;
-      for (auto* part : {&taken.first, &taken.second, &taken.third}) *part = splat<double, 1>(left.taken());
-      if (!left.is_zero() || !Held<1>::all_zero(taken.first - taken.first)) return;
-      held = taken;
+      if (total->is_special()) return;
+      Total left = *total;
+      const double high = left.taken(), low = left.taken();
+      if (!left.is_zero() || high - high != 0) return;
+      held = {splat<double, 1>(high), splat<double, 1>(low)};
       deep = false;
     }
   };
 
   FW_OUTLINE void walk(const S* in, int64_t n, int64_t stride, Line& line, double* out, int64_t out_stride) const {
-    double wide[segment_size];
-    for (int64_t i = 0; i < n; ++i) wide[i] = converted<double>(element_at(in + i * stride));
+    double wide[segment_size], results[segment_size];  // out may be where in is
     line.sink();
-    line.total.prefixes(wide, n, out_stride, plan.sink.dtype, out);
+    if (stride == 1 && out_stride == 1 && n >= least_on_levels) {
+      widen(wide, in, n);
+      if (prefixes_on_levels<P>(wide, n, *line.total, narrower, results)) {
+        std::copy_n(results, n, out);
+        return line.rise();
+      }
+    }
+    for (int64_t i = 0; i < n; ++i) wide[i] = converted<double>(element_at(in + i * stride));
+    line.total->prefixes(wide, n, out_stride, plan.sink.dtype, out);
     line.rise();
   }
 
-  // ---- lines, a segment at a time: `out` has room for whole vectors
+  // ---- lines, a segment at a time: `out` has room for whole packs
 
   void scan_segment(const S* in, int64_t n, Line& line, double* out) const {
-    if (line.deep || !scan_plainly(in, n, line, out)) walk(in, n, 1, line, out, 1);
+    if (line.deep || !(scan_in_one(in, n, line, out) || scan_in_two(in, n, line, out))) walk(in, n, 1, line, out, 1);
   }
 
-  bool scan_plainly(const S* in, int64_t n, Line& line, double* out) const {
-    double prefixes[parts * segment_size];
-    typename F::template Acc<1> all;
+  bool scan_in_one(const S* in, int64_t n, Line& line, double* out) const {
+    if (!fits_one || !line.patience.lasts()) return false;
+    settle(&line);
     clear_flags();
-    const auto last = Work::template scan_packs<F>(in, n, [&](int64_t i, const AccOf<F, P>& local) FW_INLINED {
-      store_parts(prefixes + i, segment_size, local);
-    });
-    all = element<F, P>(last, P - 1);
-    settle(prefixes);
-    settle(&all);
-    if (lost_bits()) return false;
-    const Held<W> held{splat<double, W>(line.held.first[0]), splat<double, W>(line.held.second[0]),
-                       splat<double, W>(line.held.third[0])};
-    auto unsure = splat<double, W>(0.0);
-    with(before<1>(&line.held, 1), [&](auto before) FW_INLINED {
-      for (int64_t i = 0; i < n; i += W) {
-        store(out + i, rounded<before.value, W>(held, load_parts<F, W>(prefixes + i, segment_size), unsure));
-      }
-    });
-    Held<1> then = line.held;
-    if (!Held<W>::all_zero(unsure) || !then.take(all)) return false;
+    const Pack<double, 1> begun = line.held.high + line.held.low;
+    const auto last = Work::template scan_packs<InOne>(in, n, [&](int64_t i, const AccOf<InOne, P>& local) FW_INLINED {
+      store(out + i, local.total);
+    }, {splat<double, P>(begun[0])});
+    const TwoParts<1> then{splat<double, 1>(last.total[P - 1]), splat<double, 1>(0.0)};
+    settle(out);
+    settle(&then);
+    if (!line.patience.learn(!lost_bits() && all_finite<1>(then))) return false;
     line.held = then;
     return true;
   }
 
-  void scan_segments(const Place& at, int64_t first, int64_t last, Line& line) const {
-    S gathered[segment_size];
-    double results[segment_size + W];
+  bool scan_in_two(const S* in, int64_t n, Line& line, double* out) const {
+    double wide[segment_size], high[segment_size], low[segment_size];
+    const bool as_they_lie = std::is_same_v<S, double> && n % P == 0;
+    if (!as_they_lie) widen(wide, in, n);
+    const double* x = as_they_lie ? reinterpret_cast<const double*>(in) : wide;
+    const auto prefixes = [&] { return prefixes_in_two<P>(x, n, line.anchor, line.held, high, low); };
+    const auto anchored = [&] { return anchor_line<P>(x, n, line.anchor, line.held); };
+    if (!(line.anchor >= 0 && prefixes()) && !(anchored() && prefixes())) return false;
+    round_two(high, low, n, narrower, out);
+    return true;
+  }
+
+  static void widen(double* to, const S* from, int64_t n) {
+    int64_t i = 0;
+    for (; i + P <= n; i += P) store(to + i, load<double, P>(from + i));
+    if (i < n) store(to + i, load_some<double, P>(from + i, static_cast<int>(n - i), 0.0));
+  }
+
+  // `k` lines, interleaved if there are several.
+  void scan_segments(const Place& at, int64_t k, int64_t first, int64_t last, Line* lines) const {
+    S gathered[most_words];
+    double results[most_words];
+    const bool in_place = k == 1 && !narrower && !streaming && plan.along.out == sizeof(double);
     for (int64_t s = first; s < last; ++s) {
       const int64_t n = segment_length(s);
-      const S* in = segment_in(at, s, gathered);
-      if (streaming && direct_in) fetch_ahead(reinterpret_cast<const char*>(in), n, sizeof(S));
-      scan_segment(in, n, line, results);
-      write(at.out + (s * segment_size + plan.shifted) * plan.along.out, plan.along.out, results, n);
+      const S* in = segments_in(at, k, s, gathered);
+      if (streaming && direct_in) fetch_ahead(reinterpret_cast<const char*>(in), n, size);
+      char* out = at.out + (s * segment_size + plan.shifted) * plan.along.out;
+      double* to = in_place && n % P == 0 ? reinterpret_cast<double*>(out) : results;
+      for (int64_t i = 0; i < k; ++i) scan_segment(in + i * segment_size, n, lines[i], to + i * segment_size);
+      if (k > 1) write_together(out, results, segment_size, k, n);
+      else if (to == results) write(out, plan.along.out, results, n);
     }
   }
 
+  const S* segments_in(const Place& at, int64_t k, int64_t segment, S* gathered) const {
+    if (k == 1) return segment_in(at, segment, gathered);
+    const char* x = at.x + segment * segment_size * plan.along.x;
+    if (streaming) fetch_ahead(x, segment_length(segment), plan.along.x);
+    deinterleave(gathered, segment_size, x, k, segment_length(segment));
+    return gathered;
+  }
+
+  // Rows of results that lie interleaved where they go.
+  void write_together(char* out, const double* results, int64_t row, int64_t rows, int64_t n) const {
+    Out narrowed[most_words], together[most_words];
+    for (int64_t r = 0; r < rows; ++r) scatter(reinterpret_cast<char*>(narrowed + r * row), sizeof(Out), results + r * row, n);
+    interleave(streaming ? reinterpret_cast<char*>(together) : out, narrowed, row, rows, n);
+    if (streaming) stream(out, reinterpret_cast<const char*>(together), rows * n * sizeof(Out));
+  }
+
   void write(char* out, int64_t stride, const double* results, int64_t n) const {
-    if (!streaming || stride != static_cast<int64_t>(sizeof(Out))) return scatter(out, stride, results, n);
+    if (stride != static_cast<int64_t>(sizeof(Out))) return scatter(out, stride, results, n);
+    if (std::is_same_v<Out, double> && !narrower) {
+      if (streaming) stream(out, reinterpret_cast<const char*>(results), n * stride);
+      else std::memcpy(out, results, n * stride);
+      return;
+    }
+    if (!streaming) return scatter(out, stride, results, n);
     alignas(64) char some[segment_size * sizeof(Out)];
     scatter(some, stride, results, n);
     stream(out, some, n * stride);
   }
 
+  // Whether shuffles take `k` neighbours apart along one axis, and put them together again.
+  bool interleaved(const Axis& near, const Axis& far) const {
+    const int64_t k = near.size, out = sizeof(Out);
+    return plan.source.direct && !plan.nest_rank && k >= 2 && k <= most_interleaved_words && near.x == size &&
+           far.x == k * size && is_out(plan.sink.dtype) && near.out == out && far.out == k * out;
+  }
+
   void scan_lines() {
-    const int64_t line_bytes = count * static_cast<int64_t>(sizeof(S));
-    if (thread_count() > 1 && plan.lines < 2 * thread_count() && line_bytes >= 2 * serial_bytes) {
-      for (int64_t i = 0; i < plan.lines; ++i) scan_chained(line(plan.kept_rank, i), line_bytes);
+    const bool together = plan.kept_rank && interleaved(plan.kept[plan.kept_rank - 1], plan.along);
+    const int64_t k = together ? plan.kept[plan.kept_rank - 1].size : 1, groups = plan.lines / k, bytes = k * count * size;
+    const int rank = plan.kept_rank - together;
+    if (thread_count() > 1 && groups < 2 * thread_count() && bytes >= 2 * serial_bytes) {
+      for (int64_t i = 0; i < groups; ++i) scan_chained(line(rank, i), k, bytes);
       return;
     }
-    share(plan.lines, line_bytes, [&](int64_t first, int64_t last) {
+    share(groups, bytes, [&](int64_t first, int64_t last) {
+      Line lines[most_interleaved_words];
       for (int64_t i = first; i < last; ++i) {
-        const Place at = line(plan.kept_rank, i);
-        write_identities(at.out, 0, 1);
-        Line begun;
-        scan_segments(at, 0, segments, begun);
+        const Place at = line(rank, i);
+        write_identities(at.out, sizeof(Out), k);
+        for (Line& begun : lines) begun.begin();
+        scan_segments(at, k, 0, segments, lines);
       }
       finish_streaming();
     });
   }
 
-  // A long line on several threads: whoever takes a stretch learns its total, waits for what came before, passes both on,
+  // Long lines on several threads: whoever takes a stretch learns its totals, waits for what came before, passes both on,
   // and scans what is still in its cache.
-  void scan_chained(const Place& at, int64_t bytes) {
+  void scan_chained(const Place& at, int64_t k, int64_t bytes) {
     const int64_t stretch = std::max<int64_t>(1, task_bytes * segments / bytes);
-    Total passed;
+    Total passed[most_interleaved_words];
     std::atomic<int64_t> turn{0};
-    write_identities(at.out, 0, 1);
+    write_identities(at.out, sizeof(Out), k);
     parallel((segments + stretch - 1) / stretch, [&](int64_t task) {
       const int64_t first = task * stretch, last = std::min(segments, first + stretch);
-      Total own;
-      Stretches<F> stretches;
-      S gathered[segment_size];
+      Total own[most_interleaved_words];
+      Stretches<F> stretches[most_interleaved_words];
+      S gathered[most_words];
       if (direct_in) {
-        stretches.add(own, segment_in(at, first, gathered), std::min(count, last * segment_size) - first * segment_size);
+        stretches[0].add(own[0], segment_in(at, first, gathered), std::min(count, last * segment_size) - first * segment_size);
       } else {
-        for (int64_t s = first; s < last; ++s) stretches.add(own, segment_in(at, s, gathered), segment_length(s));
+        for (int64_t s = first; s < last; ++s) {
+          const S* in = segments_in(at, k, s, gathered);
+          for (int64_t i = 0; i < k; ++i) stretches[i].add(own[i], in + i * segment_size, segment_length(s));
+        }
       }
       for (int spins = 0; turn.load(std::memory_order_acquire) != task; ++spins) {
         if (spins > 20000) sched_yield();
       }
-      Line begun;
-      begun.total = passed;
-      begun.deep = true;
-      passed.add(own);
+      Line lines[most_interleaved_words];
+      for (int64_t i = 0; i < k; ++i) {
+        lines[i].total = passed[i];
+        lines[i].deep = true;
+        passed[i].add(own[i]);
+      }
       turn.store(task + 1, std::memory_order_release);
-      begun.rise();
-      scan_segments(at, first, last, begun);
+      for (int64_t i = 0; i < k; ++i) lines[i].rise();
+      scan_segments(at, k, first, last, lines);
       finish_streaming();
     });
   }
 
-  // ---- columns: strips of the innermost kept axis
+  // ---- columns: strips of the innermost kept axis, some rows at a time
 
   struct Strip {
-    Held<W> held[strip / W];
+    TwoParts<W> held[strip / W];
+    Pack<double, W> anchors[strip / W];
+    bool anchored = false, any_deep = false;
+    Patience patience;
     Line deep[strip];
-    bool any_deep = false;
   };
 
   void scan_columns() {
     const Axis& kept = plan.kept[plan.kept_rank - 1];
     const int64_t strips = (kept.size + strip - 1) / strip;
-    const int64_t unit_bytes = std::min(kept.size, strip) * count * static_cast<int64_t>(sizeof(S));
+    const int64_t unit_bytes = std::min(kept.size, strip) * count * size;
+    // Lines of a few elements, one after the other in memory, become columns.
+    const bool narrow = plan.length == count && !plan.shifted && interleaved(plan.along, kept);
     share(plan.lines / kept.size * strips, unit_bytes, [&](int64_t first, int64_t last) {
       Tiles<Strip> room(1);
       for (int64_t unit = first; unit < last; ++unit) {
         Place at = line(plan.kept_rank - 1, unit / strips);
         at.x += unit % strips * strip * kept.x;
         at.out += unit % strips * strip * kept.out;
-        scan_strip(at, std::min(strip, kept.size - unit % strips * strip), *room.data);
+        scan_strip(at, std::min(strip, kept.size - unit % strips * strip), narrow, *room.data);
       }
       finish_streaming();
     });
   }
 
-  void scan_strip(const Place& at, int64_t columns, Strip& lines) const {
+  void scan_strip(const Place& at, int64_t columns, bool narrow, Strip& lines) const {
     const Axis& kept = plan.kept[plan.kept_rank - 1];
-    const bool whole = columns % W == 0 && plan.source.direct && kept.x == static_cast<int64_t>(sizeof(S));
-    const int64_t vectors = (columns + W - 1) / W;
-    S gathered[strip_rows * strip];
-    double results[strip_rows * strip];
-    std::fill(std::begin(lines.held), std::end(lines.held), Held<W>{});
-    lines.any_deep = false;
+    const int64_t vectors = (columns + W - 1) / W, width = vectors * W, tile_rows = tile / width;
+    const bool whole = columns == width && plan.source.direct && kept.x == size;
+    S gathered[tile];
+    double results[tile];
+    std::fill_n(lines.held, vectors, absence<InTwo, W>());
+    lines.anchored = lines.any_deep = false;
+    lines.patience = Patience();
     write_identities(at.out, kept.out, columns);
-    for (int64_t first = 0; first < count; first += strip_rows) {
-      const int64_t rows = std::min(strip_rows, count - first);
+    for (int64_t first = 0; first < count; first += tile_rows) {
+      const int64_t rows = std::min(tile_rows, count - first);
       const char* x = at.x + first * plan.along.x;
       Rows<S> in{x, plan.along.x, nullptr, rows};
       if (!whole) {
-        for (int64_t r = 0; r < rows; ++r) {
-          S* row = gathered + r * strip;
-          reader(row, x + r * plan.along.x, nullptr, kept, columns);
-          std::fill(row + columns, row + vectors * W, reader.absent);
+        in = {reinterpret_cast<const char*>(gathered), width * size, nullptr, rows};
+        if (narrow) {
+          if (streaming) fetch_ahead(x, columns, kept.x);
+          deinterleave(gathered, width, x, rows, columns);
         }
-        in = {reinterpret_cast<const char*>(gathered), strip * static_cast<int64_t>(sizeof(S)), nullptr, rows};
+        for (int64_t r = 0; r < rows; ++r) {
+          S* row = gathered + r * width;
+          if (!narrow) reader(row, x + r * plan.along.x, nullptr, kept, columns);
+          std::fill(row + columns, row + width, reader.absent);
+        }
       }
-      if (lines.any_deep || !scan_rows(in, vectors, lines, results)) walk_columns(in, columns, lines, results);
+      if (lines.any_deep || !(scan_rows_in_one(in, vectors, lines, results) || scan_rows_in_two(in, vectors, lines, results))) {
+        walk_columns(in, columns, lines, results);
+      }
       char* out = at.out + (first + plan.shifted) * plan.along.out;
-      for (int64_t r = 0; r < rows; ++r) write(out + r * plan.along.out, kept.out, results + r * strip, columns);
+      if (narrow) {
+        write_together(out, results, width, count, columns);
+        continue;
+      }
+      for (int64_t r = 0; r < rows; ++r) write(out + r * plan.along.out, kept.out, results + r * width, columns);
     }
   }
 
-  bool scan_rows(const Rows<S>& in, int64_t vectors, Strip& lines, double* results) const {
-    constexpr int64_t row = strip_rows * strip;
-    double prefixes[parts * row];
-    AccOf<F, W> last[strip / W];
+  bool scan_rows_in_one(const Rows<S>& in, int64_t vectors, Strip& lines, double* results) const {
+    if (!fits_one || !lines.patience.lasts()) return false;
+    const int64_t width = vectors * W;
+    TwoParts<W> then[strip / W];
+    settle(&lines);
     clear_flags();
-    std::fill_n(last, vectors, absence<F, W>());
-    for (int64_t r = 0; r < in.count; ++r) {
-      const S* elements = in(r);
-      for (int64_t v = 0; v < vectors; ++v) {
-        if (streaming) __builtin_prefetch(reinterpret_cast<const char*>(elements + v * W) + 16 * in.stride, 0, 3);
-        last[v] = joined<F, W>(last[v], elements + v * W);
-        store_parts(prefixes + r * strip + v * W, row, last[v]);
+    for (int64_t v = 0; v < vectors; ++v) {
+      Pack<double, W> sum = lines.held[v].high + lines.held[v].low;
+      for (int64_t r = 0; r < in.count; ++r) {
+        const S* elements = in(r) + v * W;
+        if (streaming) __builtin_prefetch(reinterpret_cast<const char*>(elements) + in.count * in.stride, 0, 3);
+        sum = sum + load<double, W>(elements);
+        store(results + r * width + v * W, sum);
       }
+      then[v] = {sum, splat<double, W>(0.0)};
     }
-    settle(prefixes);
-    if (lost_bits()) return false;
-    auto unsure = splat<double, W>(0.0);
-    with(before<W>(lines.held, vectors), [&](auto before) FW_INLINED {
-      for (int64_t v = 0; v < vectors; ++v) {
-        for (int64_t at = v * W; at < in.count * strip; at += strip) {
-          store(results + at, rounded<before.value, W>(lines.held[v], load_parts<F, W>(prefixes + at, row), unsure));
-        }
-      }
-    });
-    bool sure = Held<W>::all_zero(unsure);
-    Held<W> then[strip / W];
-    for (int64_t v = 0; sure && v < vectors; ++v) {
-      then[v] = lines.held[v];
-      sure = then[v].take(last[v]);
-    }
-    if (sure) std::copy_n(then, vectors, lines.held);
-    return sure;
+    settle(results);
+    settle(then);
+    if (!lines.patience.learn(!lost_bits() && all_finite(then, vectors))) return false;
+    std::copy_n(then, vectors, lines.held);
+    return true;
+  }
+
+  bool scan_rows_in_two(const Rows<S>& in, int64_t vectors, Strip& lines, double* results) const {
+    const int64_t width = vectors * W;
+    double wide[tile], high[tile], low[tile];
+    Rows<double> x{reinterpret_cast<const char*>(wide), width * int64_t{sizeof(double)}, nullptr, in.count};
+    if constexpr (std::is_same_v<S, double>) x = in;
+    else for (int64_t r = 0; r < in.count; ++r) widen(wide + r * width, in(r), width);
+    const auto prefixes = [&] { return columns_in_two(x, vectors, lines.anchors, lines.held, high, low); };
+    const auto anchored = [&] { return lines.anchored = anchor_columns(x, vectors, lines.anchors, lines.held); };
+    if (!(lines.anchored && prefixes()) && !(anchored() && prefixes())) return false;
+    round_two(high, low, in.count * width, narrower, results);
+    return true;
   }
 
   FW_OUTLINE void walk_columns(const Rows<S>& in, int64_t columns, Strip& lines, double* results) const {
-    const int64_t stride = in.stride / static_cast<int64_t>(sizeof(S));
+    const int64_t stride = in.stride / size, width = (columns + W - 1) / W * W;
     bool deep = false;
     for (int64_t c = 0; c < columns; ++c) {
       Line& line = lines.deep[c];
-      Held<W>& held = lines.held[c / W];
+      TwoParts<W>& held = lines.held[c / W];
       if (!lines.any_deep) {
         new (&line) Line;
-        line.held = remade_at(held, static_cast<int>(c % W));
+        line.held = element<InTwo, W>(held, static_cast<int>(c % W));
       }
-      walk(in(0) + c, in.count, stride, line, results + c, strip);
+      walk(in(0) + c, in.count, stride, line, results + c, width);
       deep |= line.deep;
     }
     // All of them are where most of them can be.
     for (int64_t c = 0; c < columns; ++c) {
       Line& line = lines.deep[c];
-      if (deep) line.sink();
-      else put(lines.held[c / W], static_cast<int>(c % W), line.held);
+      if (deep) {
+        line.sink();
+      } else {
+        lines.held[c / W].high.v[0][c % W] = line.held.high[0];
+        lines.held[c / W].low.v[0][c % W] = line.held.low[0];
+      }
     }
     lines.any_deep = deep;
-  }
-
-  static Held<1> remade_at(const Held<W>& held, int i) {
-    return {splat<double, 1>(held.first[i]), splat<double, 1>(held.second[i]), splat<double, 1>(held.third[i])};
-  }
-  static void put(Held<W>& held, int i, const Held<1>& one) {
-    held.first.v[0][i] = one.first[0];
-    held.second.v[0][i] = one.second[0];
-    held.third.v[0][i] = one.third[0];
   }
 };
 

@@ -20,13 +20,13 @@ class Stretches {
   typedef typename VectorOf<double, W>::type Vector;
   typedef typename VectorOf<int64_t, W>::type Bits;
 
-  // What is not plain seldom stands alone: so many spans are not tried after a failure, and how many the next time; and so
-  // many more go by bits.
-  int untried_ = 0, patience_ = 0, by_bits_ = 0;
-  int exponent_ = 0;  // of the last grid
+  // What is not plain seldom stands alone; so many spans more go by bits.
+  Patience floats_, plain_{3};
+  int by_bits_ = 0;
+  int exponent_ = above_all;  // of the last grid, if there was one
 
  public:
-  static constexpr int64_t span = 8192;
+  static constexpr int64_t span = starts_in_floats<F> ? floats_per_check : 8192;
 
   FW_OUTLINE void add(Total& total, const S* p, int64_t count, const S* next = nullptr) {
     while (count) {
@@ -46,16 +46,22 @@ class Stretches {
 
  private:
   bool add_plainly(Total& total, const S* p, int64_t count, int64_t distance) {
-    if (untried_ > 0) return --untried_, false;
-    const bool exact = add_in_lanes(total, p, count, distance);
-    patience_ = exact ? 0 : std::min(4 * patience_ + 3, 63);
-    untried_ = patience_;
-    return exact;
+    if constexpr (starts_in_floats<F>) {
+      if (floats_.lasts() && floats_.learn(add_in_floats(total, p, count, distance))) return true;
+    }
+    return plain_.lasts() && plain_.learn(add_in_lanes(total, p, count, distance));
   }
 
-  static FW_INLINE bool add_in_lanes(Total& total, const S* p, int64_t count, int64_t distance) {
+  static bool add_in_floats(Total& total, const S* p, int64_t count, int64_t distance) {
+    clear_flags();
+    const typename F::template Acc<1> whole = folded<F, W>({sums_by_floats(p, count, distance)});
+    settle(&whole);
+    return !lost_bits() && (add_parts(total, whole), true);
+  }
+
+  FW_INLINE bool add_in_lanes(Total& total, const S* p, int64_t count, int64_t distance) {
     if constexpr (std::is_same_v<S, half> && F::linear) {
-      if (count >= native<float> && add_halves(total, p, count, distance)) return true;
+      if (count >= native<float> && floats_.lasts() && floats_.learn(add_halves(total, p, count, distance))) return true;
     }
     Acc lanes[vectors], folding[vectors];
     clear_flags();
@@ -79,11 +85,14 @@ class Stretches {
     const int64_t whole = count / N * N;
     Grid<float, 1> grid(3, span);
     Floats rests[4] = {};
+    clear_flags();
     grid.take(whole, [&](int64_t i, auto) FW_INLINED {
       __builtin_prefetch(reinterpret_cast<const char*>(p + i) + distance, 0, 3);
       return F::template summand<0>(load<float, N>(p + i)).v[0];
     }, [&](int v, int64_t, Floats rest) FW_INLINED { rests[v] += rest; });
-    if (grid.left()) return false;
+    settle(&grid);
+    settle(rests);
+    if ((adds_unnoted && lost_bits()) || grid.left()) return false;
     grid.add_to(total);
     double rest = 0;
     for (const Floats& some : rests) {
@@ -115,21 +124,32 @@ class Stretches {
         return F::template summand<decltype(k)::value>(loaded(p, i, count, whole)).v[0];
       };
     };
+    // The last level is plain where the flags tell whether it was exact; elsewhere it must leave nothing.
+    constexpr bool plainly = adds_unnoted;
     const auto on_this = [&] {
-      Grid<double, F::levels> grid(exponent_, span * F::summands);
+      Grid<double, F::levels - plainly> grid(exponent_, span * F::summands);
+      Vector rests[4] = {};
       Bits lost[4] = {};
       clear_flags();
       each_summand([&](auto k) FW_INLINED {
-        grid.take(count, summand(k), [&](int v, int64_t, Vector rest) FW_INLINED { lost[v] |= std::bit_cast<Bits>(rest); });
+        grid.take(count, summand(k), [&](int v, int64_t, Vector rest) FW_INLINED {
+          if (plainly) rests[v] += rest;
+          else lost[v] |= std::bit_cast<Bits>(rest);
+        });
       });
       const Bits any = lost[0] | lost[1] | lost[2] | lost[3];
       for (int i = 0; i < W; ++i) {
         if (any[i] & std::numeric_limits<int64_t>::max()) return false;  // zeros have signs
       }
       settle(&grid);
-      return !grid.left() && (F::linear || !left_normal_range()) && (grid.add_to(total), true);
+      settle(rests);
+      if (plainly ? lost_bits() : !F::linear && left_normal_range()) return false;
+      if (grid.left()) return false;
+      grid.add_to(total);
+      if (plainly) total.add_all(reinterpret_cast<const double*>(rests), 4 * W);
+      return true;
     };
-    if (on_this()) return true;
+    if (exponent_ < above_all && on_this()) return true;
     const int before = std::exchange(exponent_, exponents_of(count, summand(std::integral_constant<int, 0>{})).above);
     return before != exponent_ && exponent_ < above_all && on_this();
   }

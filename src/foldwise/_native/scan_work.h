@@ -79,10 +79,10 @@ struct ScanWork {
     if (!fit) fits.store(false, std::memory_order_relaxed);
   }
 
-  // Packs of one segment, each placed on the carry and handed to write(index, pack). Returns what the segment holds.
+  // Packs of one segment, each placed on the carry and handed to write(index, pack). Returns what the segment holds, after
+  // what there was before.
   template <class G, class Write>
-  static FW_INLINE AccOf<G, P> scan_packs(const S* in, int64_t n, Write&& write) {
-    AccOf<G, P> so_far = absence<G, P>();
+  static FW_INLINE AccOf<G, P> scan_packs(const S* in, int64_t n, Write&& write, AccOf<G, P> so_far = absence<G, P>()) {
     const auto step = [&](const Pack<A, P>& x, int64_t i) FW_INLINED {
       write(i, placed<G, P>(prefix_of_packs<G, P>(G::start(x)), so_far));
     };

@@ -13,6 +13,7 @@ struct ShortRows : ReduceWork<F> {
 
   static constexpr int64_t most_row_blocks = is_exact<F> ? 2 : 8;
   static constexpr int64_t batch = 256;
+  static constexpr int64_t least_in_floats = 64;
   // Exact rows share one check of the flags: not so many that one of them is likely to raise one.
   static constexpr int64_t most_elements = is_exact<F> ? 4096 : std::numeric_limits<int64_t>::max();
 
@@ -32,8 +33,9 @@ struct ShortRows : ReduceWork<F> {
     return fold_lane_vectors<G>(counter.whole());
   }
 
-  template <class G>
+  template <class G, bool in_floats>
   FW_INLINE typename Terms<G>::Acc row_vector(const S* p, int64_t count) const {
+    if constexpr (in_floats) return {sums_by_floats(p, count, prefetch ? prefetch_distance : 0)};
     if (count > T::block) return long_row_vector<G>(p, count);
     if (prefetch) {
       const char* ahead = reinterpret_cast<const char*>(p) + prefetch_distance;
@@ -46,17 +48,17 @@ struct ShortRows : ReduceWork<F> {
   }
 
   // Rows W at a time, then one by one; `give` gets the place of the first and their accumulators.
-  template <class G, class Give>
+  template <class G, bool in_floats = false, class Give>
   FW_INLINE void each_row(const char* x, int64_t stride, int64_t rows, Give&& give) const {
     const auto row = [&](int64_t i) { return reinterpret_cast<const S*>(x + i * stride); };
     int64_t i = 0;
     for (; i + W <= rows; i += W) {
       typename Terms<G>::Acc vectors[W];
 #pragma GCC unroll 1
-      for (int j = 0; j < W; ++j) vectors[j] = row_vector<G>(row(i + j), plan.count);
+      for (int j = 0; j < W; ++j) vectors[j] = row_vector<G, in_floats>(row(i + j), plan.count);
       give(i, fold_across<G>(vectors));
     }
-    for (; i < rows; ++i) give(i, folded<G, W>(row_vector<G>(row(i), plan.count)));
+    for (; i < rows; ++i) give(i, folded<G, W>(row_vector<G, in_floats>(row(i), plan.count)));
   }
 
   // Rows of two to four elements, one after the other in memory: turned into that many columns in cache.
@@ -93,17 +95,29 @@ struct ShortRows : ReduceWork<F> {
   }
 
   // Exact folds leave parts, all of them exact, or else Totals.
-  void fold_exactly(bool narrow, const char* x, int64_t stride, int64_t rows, char* out) const {
+  void fold_exactly(bool narrow, const char* x, int64_t stride, int64_t rows, char* out, Patience& floats) const {
     constexpr int64_t room = batch + W;
     double parts[F::parts * room];
     const ExactOutputs<F> outputs(plan, scatter);
     const auto keep = [&](int64_t i, const auto& acc) FW_INLINED { store_parts(parts + i, room, acc); };
-    clear_flags();
-    if (narrow) each_narrow_row<F>(x, rows, keep);
-    else each_row<F>(x, stride, rows, keep);
-    settle(parts);
+    const auto exactly = [&](auto&& fold) FW_INLINED {
+      clear_flags();
+      fold();
+      settle(parts);
+      return !lost_bits();
+    };
+    bool exact = false;
+    if constexpr (starts_in_floats<F>) {
+      if (plan.count >= least_in_floats && floats.lasts()) {
+        exact = floats.learn(exactly([&] FW_INLINED { each_row<F, true>(x, stride, rows, keep); }));
+      }
+    }
+    exact = exact || exactly([&] FW_INLINED {
+      if (narrow) each_narrow_row<F>(x, rows, keep);
+      else each_row<F>(x, stride, rows, keep);
+    });
     const int64_t to = inner_kept().out;
-    if (!lost_bits()) return outputs.write(parts, room, rows, nullptr, out, to);
+    if (exact) return outputs.write(parts, room, rows, nullptr, out, to);
     Stretches<F> stretches;
     const double nothing[F::parts] = {};
     for (int64_t i = 0; i < rows; ++i) {
@@ -121,6 +135,7 @@ struct ShortRows : ReduceWork<F> {
     divide(plan, plan.outputs, plan.count * size, [&](int64_t first, int64_t last) {
       S gathered[2 * T::block];
       [[maybe_unused]] A results[batch];
+      [[maybe_unused]] Patience floats;
       Cursor at = kept_cursor(plan.kept_rank, first);
       while (first < last) {
         int64_t rows = std::min({at.left_in_line(), last - first, batch, std::max<int64_t>(W, most_elements / plan.count)});
@@ -137,7 +152,7 @@ struct ShortRows : ReduceWork<F> {
         }
         char* out = plan.sink.out + at.out;
         if constexpr (is_exact<F>) {
-          fold_exactly(narrow, x, stride, rows, out);
+          fold_exactly(narrow, x, stride, rows, out, floats);
         } else {
           const bool in_place = plan.sink.direct && (rows == 1 || kept.out == sizeof(A));
           A* to = in_place ? reinterpret_cast<A*>(out) : results;

@@ -276,6 +276,11 @@ FW_INLINE typename VectorOf<A, W>::type load_as(const S* p) {
       wide = (typename VectorOf<std::uint32_t, W>::type)_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)p));
     } else
 #endif
+#if defined(__AVX2__)
+    if constexpr (W == 8) {
+      wide = (typename VectorOf<std::uint32_t, W>::type)_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)p));
+    } else
+#endif
       wide = __builtin_convertvector(load_vector<std::uint16_t, W>(p), decltype(wide));
     return std::bit_cast<typename VectorOf<float, W>::type>(wide << 16);
   } else if constexpr (std::is_same_v<S, half>) {
@@ -469,6 +474,21 @@ FW_INLINE void clear_flags() {
   asm volatile("msr fpsr, %0" ::"r"(uint64_t{0}) : "memory");
 #endif
 }
+
+// a + b; where an instruction set can, the flags are not told of it.
+#if defined(__AVX512F__)
+constexpr bool adds_unnoted = true;
+template <class V>
+FW_INLINE V added_unnoted(V a, V b) {
+  constexpr int how = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  if constexpr (sizeof(a[0]) == 8) return (V)_mm512_add_round_pd((__m512d)a, (__m512d)b, how);
+  else return (V)_mm512_add_round_ps((__m512)a, (__m512)b, how);
+}
+#else
+constexpr bool adds_unnoted = false;
+template <class V>
+FW_INLINE V added_unnoted(V a, V b) { return a + b; }
+#endif
 
 // Everything computed before is in memory now.
 FW_INLINE void settle(const void* results) { asm volatile("" ::"r"(results) : "memory"); }
