@@ -303,7 +303,7 @@ def _tolerate(error: type[Exception], message: str, way_out: str, lenient: bool)
     """Refuse what the specification forbids and runtimes accept, or warn of it."""
     if not lenient:
         raise error(f"{message}; {way_out}, or ask for lenient=True")
-    warnings.warn(f"{message}; let pass by lenient=True", FoldwiseWarning, stacklevel=5)
+    warnings.warn(f"{message}; {way_out} (let pass by lenient=True)", FoldwiseWarning, stacklevel=5)
 
 
 # ---- nothing to fold

@@ -13,7 +13,7 @@ def edge_cases(schema: Schema) -> tuple[str, ...]:
     """The edges of one version, a sentence or two each."""
     if schema.kind != "reduce":
         return schema.notes
-    return (*_of_axes(schema), _of_nothing(schema), *schema.notes)
+    return (*_of_axes(schema), of_nothing(schema), *schema.notes)
 
 
 def _of_axes(schema: Schema) -> Iterator[str]:
@@ -29,7 +29,8 @@ def _of_axes(schema: Schema) -> Iterator[str]:
     yield "Rank 0 is folded as its one element; it has no axis to name."
 
 
-def _of_nothing(schema: Schema) -> str:
+def of_nothing(schema: Schema) -> str:
+    """What a reduction of no elements gives."""
     assert schema.empty is not None
     empty = schema.empty
     kinds = {"f": ("floats", empty.floats), "b": ("bool", empty.bools)}

@@ -301,7 +301,7 @@ class Catalog:
         self, name: str, version: int | None = None, opset: int | None = None, dialect: str | None = None
     ) -> Schema:
         """One version: "onnx:ReduceSum-11", or a name with a version, or with a model's opset; else the newest."""
-        dialect, name, version = self._named(name, version, dialect)
+        dialect, name, version = self.named(name, version, dialect)
         for what, number in (("version", version), ("opset", opset)):
             if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
                 raise ArgumentError(f"operator: {what} = {number!r} is of type {type(number).__name__}; give an int")
@@ -323,7 +323,8 @@ class Catalog:
             f"the nearest is {nearest.full_name} (a model's opset goes into opset={version})"
         )
 
-    def _named(self, name: str, version: int | None, dialect: str | None) -> tuple[str, str, int | None]:
+    def named(self, name: str, version: int | None = None, dialect: str | None = None) -> tuple[str, str, int | None]:
+        """The dialect, operator and version that "onnx:ReduceSum-11" speaks of, whether they exist or not."""
         if not isinstance(name, str):
             raise ArgumentError(
                 f'operator: name = {name!r} is of type {type(name).__name__}; give one such as "{self.schemas[0].name}"'

@@ -1,0 +1,1 @@
+"""What foldwise knows, as HTML that needs nothing else: no scripts, no fonts, no requests."""
