@@ -1,0 +1,142 @@
+"""What all conversions share: a walk over nodes that goes on after a refusal, so that all are told at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from foldwise.errors import ConversionError, FoldwiseError
+
+from .check import RULES, Finding
+from .graph import Array, Attribute, DialectName, Graph, Node, Program
+from .limits import Limits
+from .meaning import UNKNOWN, Fact, Meaning, fact_of, meaning
+from .nodes import relabelled, schema_of
+from .plumbing import runner
+from .rewriting import Bench, Names, RefusedError, names_in
+
+SMALL: Final = 1 << 12
+"""Constants of up to so many elements are computed, to know the axes that come of them."""
+
+
+class Conversion:
+    """One program on its way to another form."""
+
+    def __init__(self, source: Program, exact: bool, limits: Limits) -> None:
+        self.source = source
+        self.exact = exact
+        self.limits = limits
+        self.refusals: list[Finding] = []
+        taken = [*names_in(source.graph)]
+        for function in source.functions.values():
+            inside = Graph(nodes=function.nodes)
+            taken += [*function.inputs, *function.outputs, *names_in(inside)]
+        self.names = Names(taken)
+
+    def finish(self, made: Program) -> Program:
+        """The program, or every refusal."""
+        if not self.refusals:
+            return made
+        count = len(self.refusals)
+        listed = "\n".join(f"  {each.node} ({each.operator}): {each.message}; {each.fix}" for each in self.refusals)
+        what = "1 node" if count == 1 else f"{count} nodes"
+        why = f"{what} cannot be converted without changing what the model gives"
+        raise ConversionError(f"convert: {self.source.origin}: {why}\n{listed}", self.refusals)
+
+    def refuse(self, node: Node, operator: str, error: FoldwiseError) -> None:
+        """One refusal more."""
+        if isinstance(error, RefusedError):
+            rule, why, fix = error.rule, error.why, error.way_out
+        else:
+            rule = next((RULES[each] for each in type(error).__mro__ if each in RULES), "model")
+            text = str(relabelled(error, node.label, operator)).split(": ", 1)[-1]
+            why, _, fix = text.rpartition("; ")
+            why, fix = (why, fix) if why else (fix, "correct the model: foldwise check tells more")
+        self.refusals.append(Finding("error", node.label, operator, rule, why, fix))
+
+    def known(self, graph: Graph, inferred: Mapping[str, Fact], around: Mapping[str, Fact]) -> dict[str, Fact]:
+        """What is known of a graph's values before its nodes are looked at."""
+        facts = {**around, **inferred}
+        for value in (*graph.values.values(), *graph.outputs, *graph.inputs):
+            found = facts.get(value.name, UNKNOWN)
+            facts[value.name] = Fact(value.dtype or found.dtype, found.shape if value.shape is None else value.shape)
+        inputs = {value.name for value in graph.inputs}
+        facts |= {name: fact_of(array) for name, array in graph.constants.items() if name not in inputs}
+        return facts
+
+    def meant(self, node: Node, opsets: Mapping[str, int], facts: dict[str, Fact]) -> Meaning | None:
+        """What a node of the family asks for; None for any other node. What it makes is known from then on."""
+        schema = schema_of(self.source, node, opsets)
+        if schema is None:
+            return None
+        found, made = meaning(schema, node, facts)
+        old = facts.get(node.outputs[0], UNKNOWN)
+        facts[node.outputs[0]] = Fact(made.dtype or old.dtype, old.shape if made.shape is None else made.shape)
+        return found
+
+    def compute(self, node: Node, opset: int, facts: dict[str, Fact]) -> None:
+        """What a node makes of small constants, if anything here runs it."""
+        given = [facts.get(name, UNKNOWN).array for name in node.inputs]
+        arrays = [each for each in given if each is not None and each.size <= SMALL]
+        if len(arrays) < len(given) or len(node.outputs) != 1:
+            return
+        run = runner(self.source.dialect, node, opset, self.limits)
+        try:
+            made = None if run is None else run(*arrays)
+        except (FoldwiseError, TypeError, ValueError):  # where it runs, it is told
+            return
+        if made is not None and getattr(made, "size", SMALL + 1) <= SMALL:
+            facts[node.outputs[0]] = fact_of(as_array(made))
+
+    def bench(self, dialect: DialectName, opset: int, facts: dict[str, Fact], in_function: bool = False) -> Bench:
+        """Where a graph is written."""
+        return Bench(dialect, opset, self.names, facts, in_function)
+
+
+def as_array(value: Any) -> Array:
+    """NumPy gives scalars where there is no axis left."""
+    return np.asarray(value)
+
+
+def swept(graph: Graph, before: set[str], after: set[str]) -> Graph:
+    """A graph without the constants that were read before and are no longer."""
+    gone = before - after - {value.name for value in (*graph.inputs, *graph.outputs)}
+    constants = {name: array for name, array in graph.constants.items() if name not in gone}
+    nodes = [
+        _with_graphs_swept(node, before, after)
+        for node in graph.nodes
+        if node.operator != "Constant" or node.outputs[0] not in gone
+    ]
+    values = {name: value for name, value in graph.values.items() if name not in gone}
+    return replace(graph, constants=constants, nodes=nodes, values=values)
+
+
+def _with_graphs_swept(node: Node, before: set[str], after: set[str]) -> Node:
+    inner = {
+        name: Attribute(
+            kind, swept(value, before, after) if kind == "graph" else [swept(g, before, after) for g in value]
+        )
+        for name, (kind, value) in node.attributes.items()
+        if kind in ("graph", "graphs")
+    }
+    return replace(node, attributes={**node.attributes, **inner}) if inner else node
+
+
+def read_in(graphs: Sequence[Graph]) -> set[str]:
+    """Every name that is read by a node or given as an output."""
+    found: set[str] = set()
+    for graph in graphs:
+        found.update(value.name for value in graph.outputs)
+        for node in graph.walk():
+            found.update(node.inputs)
+            for inner in node.subgraphs():
+                found.update(value.name for value in inner.outputs)
+    return found
+
+
+def copied(node: Node) -> Node:
+    """A node of its own."""
+    return replace(node, inputs=[*node.inputs], outputs=[*node.outputs], attributes=dict(node.attributes))
