@@ -26,29 +26,43 @@ from .arrays import (
     sumsquare,
 )
 from .config import show_config
+from .differences import Difference, diff
 from .engine import __version__, get_num_threads, set_num_threads
 from .errors import (
     ArgumentError,
     AxisError,
+    ConversionError,
     DtypeError,
+    EngineError,
     FoldwiseError,
     FoldwiseWarning,
+    LimitError,
+    ModelError,
     OptionError,
     OverflowedError,
     ShapeError,
     StateError,
     UnknownOperatorError,
 )
+from .models import Limits, Model, convert, load
 from .operation import operator, operators
+from .plugins import reference_ops
 from .report import SumReport, sum_report
 
 __all__ = [
     "Accumulator",
     "ArgumentError",
     "AxisError",
+    "ConversionError",
+    "Difference",
     "DtypeError",
+    "EngineError",
     "FoldwiseError",
     "FoldwiseWarning",
+    "LimitError",
+    "Limits",
+    "Model",
+    "ModelError",
     "OptionError",
     "OverflowedError",
     "ShapeError",
@@ -60,15 +74,18 @@ __all__ = [
     "any",
     "argmax",
     "argmin",
+    "convert",
     "cummax",
     "cummin",
     "cumprod",
     "cumsum",
     "cumulative_prod",
     "cumulative_sum",
+    "diff",
     "get_num_threads",
     "l1",
     "l2",
+    "load",
     "logcumsumexp",
     "logsum",
     "logsumexp",
@@ -79,6 +96,7 @@ __all__ = [
     "operators",
     "prod",
     "reduce_many",
+    "reference_ops",
     "set_num_threads",
     "show_config",
     "sum",

@@ -16,6 +16,28 @@ _Job = tuple[int, int, int, int]
 _Finish = tuple[float, int, int, int, int]
 """The initial value as float and as 64-bit pattern, the limits that integers are judged by, and the ending."""
 
+_Route = tuple[int, int, int, int, float, int]
+"""A row and a column of the table, the dtype that comes out, the ending, the start as float and as 64-bit pattern."""
+
+_Node = tuple[_Route, bool, bool, bool, bool, tuple[int, ...]]
+"""What a node comes to: its route (a row of -1: Python runs it), whether folded axes are kept, whether no named axis
+means all, whether to walk backwards, whether shifted (of positions: the last of equals), the axes by attribute."""
+
+_Operator = tuple[
+    str,
+    int,
+    int,
+    tuple[tuple[int, bool], ...],
+    int,
+    tuple[str, ...],
+    Callable[[int, int, int, dict[str, Any]], _Node | str],
+    Callable[[dict[str, Any], NDArray[Any], NDArray[Any] | None], NDArray[Any] | str],
+]
+"""Name, version, kind (0 reduction, 1 position, 2 scan), inputs as dtype (-1: any) and whether optional, the output's
+dtype (-1: the first input's), the attributes to look for, and two functions, which refuse with a text: what a node
+comes to, from its data's dtype (-1: none of ours), onnxruntime's number for that, how many inputs it has, and its
+attributes; and its result."""
+
 # After the entrance, everything that the general function of that kind takes: entrances.py.
 def reduce(entrance: int, /, *arguments: Any) -> Any: ...
 def scan(entrance: int, /, *arguments: Any) -> Any: ...
@@ -50,11 +72,13 @@ def empty(shape: tuple[int, ...], code: int, like: NDArray[Any] | None, /) -> ND
 def keep_memory(most: int, /) -> None: ...
 def configure(
     numbers: tuple[int, ...],
-    entrances: tuple[tuple[tuple[int, int, int, int, float, int], ...], ...],
+    entrances: tuple[tuple[_Route, ...], ...],
     general: tuple[Callable[..., Any], ...],
     words: tuple[str, str, str],
     /,
 ) -> None: ...
+def declare_operators(operators: tuple[_Operator, ...], /) -> int: ...
+def choose_operators(number: int, /) -> None: ...
 def available_isas() -> list[str]: ...
 def use_isa(name: str, /) -> None: ...
 def isa() -> str: ...

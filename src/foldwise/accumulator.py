@@ -114,11 +114,14 @@ class Accumulator:
         What is left is as if those elements had never come. An infinity or a NaN cannot be taken away.
         """
         self._check_kind("subtract", other)
-        if not self._state.subtracts:
+        left = self._state.without(other._state)
+        if left is None:
             raise StateError(f"subtract: {self._kind} cannot forget what it has seen; exact sums can")
         if other.count > self.count:
-            raise StateError(f"subtract: {other.count} elements cannot be taken away from {self.count}")
-        self._state.subtract(other._state)
+            raise StateError(
+                f"subtract: an accumulator of {other.count} element(s) cannot be taken from one of {self.count}"
+            )
+        self._state = left
         self._count -= other.count
         return self
 

@@ -430,11 +430,14 @@ def _default_kept_memory() -> int:
     return min(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 8, 1 << 30)
 
 
-def _route(fold: Fold, source: Dtype, accuracy: Accuracy) -> tuple[int, int, int, int, float, int]:
+Route = tuple[int, int, int, int, float, int]
+
+
+def route(fold: Fold, source: Dtype, result: Dtype, accuracy: Accuracy) -> Route:
     """How the core folds a plain array of that dtype by itself; by no fold (-1) where it does not."""
-    result = fold.result(source)
     way = _way(fold, source, result, "wrap", accuracy=accuracy)
-    if accuracy == "exact" and _in_halves(fold, source, result):
+    in_steps = accuracy == "exact" and _in_halves(fold, source, result)
+    if in_steps or _through_floats(fold, result) or (result.kind in "iu" and fold.ending != "none"):
         way = way._replace(kernel=-1)
     number, integer, _, _, ending = way.finish(fold.start(result))
     return way.kernel, way.column, result.code, ending, number, integer
@@ -443,7 +446,9 @@ def _route(fold: Fold, source: Dtype, accuracy: Accuracy) -> tuple[int, int, int
 def configure(folds: Sequence[Fold], general: dict[str, Callable[..., Any]]) -> None:
     """Tell the core what is declared here: dtypes, the folds of the public functions, who takes what is not plain."""
     ways: tuple[Accuracy, Accuracy] = ("default", "exact")
-    entrances = tuple(tuple(_route(fold, dtype, way) for way in ways for dtype in dtypes.TABLE) for fold in folds)
+    entrances = tuple(
+        tuple(route(fold, dtype, fold.result(dtype), way) for way in ways for dtype in dtypes.TABLE) for fold in folds
+    )
     numbers = tuple(numpy.num for numpy in NUMPY)
     _native.configure(numbers, entrances, tuple(general[kind] for kind in CORE), ("wrap", *ways))
 
@@ -477,3 +482,8 @@ CORE: Final[dict[str, tuple[Call, Callable[[Call, Any, dict[str, Any]], Any]]]] 
     "many": (_native.reduce_many, _native.direct_many),
 }
 """How each kind of public function enters the core: called with every argument, and standing in for the function."""
+
+LIBRARY: Final = _native.__file__
+"""The core as a file: what onnxruntime loads its operators from."""
+declare_operators: Final = _native.declare_operators
+choose_operators: Final = _native.choose_operators

@@ -1,5 +1,8 @@
 """What foldwise raises. Every error is a FoldwiseError and also the built-in kind that Python users expect."""
 
+from collections.abc import Sequence
+from typing import Any
+
 
 class FoldwiseError(Exception):
     """Any refusal of foldwise."""
@@ -33,9 +36,29 @@ class StateError(FoldwiseError, ValueError):
     """An accumulator's state that does not go with another's, cannot give what is asked, or cannot be read."""
 
 
+class ModelError(FoldwiseError, ValueError):
+    """A model that is not what its format asks for, or an input or output that it does not have."""
+
+
+class ConversionError(ModelError):
+    """Nodes that cannot be converted without changing what the model gives. `findings` has them all."""
+
+    def __init__(self, message: str, findings: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        self.findings = tuple(findings)
+
+
+class LimitError(ModelError):
+    """A model that asks for more than its budget allows."""
+
+
+class EngineError(FoldwiseError, NotImplementedError):
+    """A node that foldwise does not run, and no other engine that would."""
+
+
 class UnknownOperatorError(FoldwiseError, LookupError):
     """An operator, version, opset or dialect that does not exist."""
 
 
 class FoldwiseWarning(UserWarning):
-    """Something that a specification forbids and lenient=True let pass."""
+    """Something that a specification forbids and runtimes accept, let pass."""

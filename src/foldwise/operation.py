@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from . import dtypes, engine, folds
 from .arguments import as_array
+from .entrances import entrance, place, reduce, scan
 from .errors import ArgumentError, DtypeError, OverflowedError, ShapeError
 from .operators import CATALOG, Schema
-from .operators.call import Reduction, Request, Scanning, Shape, Tensor, plain, request
+from .operators.call import Reduction, Request, Scanning, Search, Shape, Tensor, plain, request
 from .operators.infer import Inferred, infer, without
 from .operators.schema import Input
 
@@ -56,14 +57,14 @@ class Operator:
             None if each is None else self._array(place, each)
             for place, each in zip(self.schema.inputs, given, strict=False)
         ]
-        tensors = [None if array is None else _tensor(array, array.ndim < 2) for array in arrays[1:]]
+        tensors = [None if array is None else tensor_of(array, array.ndim < 2) for array in arrays[1:]]
         x = arrays[0] if arrays else None
-        shown = None if x is None else _tensor(x, False)
+        shown = None if x is None else tensor_of(x, False)
         # Tensors beyond the schema's places are counted, not read.
         surplus = [None] * (len(given) - len(arrays))
         asked = request(self.schema, [shown, *tensors, *surplus], attributes, self.lenient)
         assert x is not None
-        return _run(self.schema, asked, x)
+        return prepared(self.schema, asked, x)(x)
 
     def infer(self, types: Sequence[Any], shapes: Sequence[Any], **named: Any) -> Inferred:
         """The result's dtype and shape, from the inputs' dtypes and shapes.
@@ -80,7 +81,7 @@ class Operator:
         given, attributes = self._sorted(tensors, named)
         places = [*self.schema.inputs, *[self.schema.data] * len(given)]
         described = [
-            each if each is None or isinstance(each, Tensor) else _tensor(self._array(place, each), True)
+            each if each is None or isinstance(each, Tensor) else tensor_of(self._array(place, each), True)
             for place, each in zip(places, given, strict=False)
         ]
         return infer(self.schema, described, attributes, self.lenient)
@@ -88,14 +89,14 @@ class Operator:
     def _sorted(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Inputs in their places, and attributes by name."""
         given, attributes = list(inputs), dict(named)
-        for i, place in enumerate(self.schema.inputs):
-            if place.name in attributes:
+        for i, known in enumerate(self.schema.inputs):
+            if known.name in attributes:
                 if i < len(inputs):
                     raise ArgumentError(
-                        f"{self.schema.label}: input '{place.name}' was given twice, by place and by name"
+                        f"{self.schema.label}: input '{known.name}' was given twice, by place and by name"
                     )
                 given += [None] * (i + 1 - len(given))
-                given[i] = attributes.pop(place.name)
+                given[i] = attributes.pop(known.name)
         return given, attributes
 
     def _array(self, place: Input, value: Any) -> Array:
@@ -136,25 +137,95 @@ class Operator:
         return str(self.schema)
 
 
-def _tensor(array: Array, with_values: bool) -> Tensor:
+def tensor_of(array: Array, with_values: bool) -> Tensor:
+    """What a call shows of an array."""
     values = tuple(array.ravel().tolist()) if with_values and array.dtype.kind in "iu" else None
     return Tensor(array.dtype.name, array.shape, values)
 
 
-def _run(schema: Schema, asked: Request, x: Array) -> Array:
+def prepared(schema: Schema, asked: Request, x: Array) -> Callable[[Array], Array]:
+    """What runs a request, on `x` and on every other array of its dtype and shape."""
     dtype, fold = dtypes.BY_NAME[x.dtype.name], folds.BY_NAME[asked.fold]
-    if isinstance(asked, Scanning):
-        return engine.Scan(schema.label, fold, asked.axis, dtype, asked.exclusive, asked.reverse).run(x)
     if not isinstance(asked, Reduction):
-        return engine.Arg(fold, asked.axis, asked.keepdims, asked.last).run(x)
+        return _walked(schema, asked, fold, dtype)
     if asked.copies:
-        return np.array(x, x.dtype.newbyteorder("="))
+        return lambda x: np.array(x, x.dtype.newbyteorder("="))
     if asked.of_nothing is not None:
-        return np.full(without(x.shape, asked.axes, asked.keepdims), asked.of_nothing, x.dtype.newbyteorder("="))
-    try:
-        return engine.Reduce(fold, asked.axes, dtype, asked.keepdims).run(x)
-    except OverflowedError:  # R-18: the fold knows what happened, the operator's name is known here
-        raise OverflowedError(
-            f"{schema.label}: a result for input '{schema.data.name}' of dtype {dtype.name}, shape {x.shape} is not "
-            f"finite, which no {dtype.name} can hold; cast it to a float dtype first"
-        ) from None
+        nothing, shape = asked.of_nothing, without(x.shape, asked.axes, asked.keepdims)
+        return lambda x: np.full(shape, nothing, x.dtype.newbyteorder("="))
+    if fold.result(dtype) is dtype:
+        return _entered(fold.name, asked)
+    return _refusing(schema, engine.Reduce(fold, asked.axes, dtype, asked.keepdims).run)
+
+
+def _entered(name: str, asked: Reduction) -> Callable[[Array], Array]:
+    """The array function of that name: where the dtypes agree, the core answers it by itself."""
+    code, axes, keepdims = entrance(name), asked.axes, asked.keepdims
+    return lambda x: np.asarray(reduce(code, x, axes, None, None, keepdims, None, None, "wrap", "default"))
+
+
+def _walked(
+    schema: Schema, asked: Scanning | Search, fold: folds.Fold, dtype: dtypes.Dtype
+) -> Callable[[Array], Array]:
+    """A scan or a search, by the array function of that name wherever it gives what the operator does."""
+    axis = asked.axis
+    if isinstance(asked, Search):
+        code, keepdims, last = entrance(fold.name), asked.keepdims, asked.last
+        return lambda x: np.asarray(place(code, x, axis, None, keepdims, last))
+    exclusive, reverse = asked.exclusive, asked.reverse
+    if fold.result(dtype) is not dtype:
+        return engine.Scan(schema.label, fold, axis, dtype, exclusive, reverse).run
+    code = entrance(str(fold.scan))
+    return lambda x: np.asarray(scan(code, x, axis, None, None, exclusive, reverse, False, "wrap", "default"))
+
+
+def prepared_together(asked: Sequence[tuple[Schema, Request]], x: Array) -> Callable[[Array], list[Array]]:
+    """What runs several requests of one array: those that fold the same axes read it once."""
+    dtype = dtypes.BY_NAME[x.dtype.name]
+    groups: dict[Any, list[int]] = {}
+    for i, (_, wanted) in enumerate(asked):
+        groups.setdefault(_company(wanted, dtype) or i, []).append(i)
+    steps = [(places, _several([asked[i] for i in places], dtype, x)) for places in groups.values()]
+
+    def run(x: Array) -> list[Array]:
+        found: dict[int, Array] = {}
+        for places, step in steps:
+            found.update(zip(places, step(x), strict=True))
+        return [found[i] for i in range(len(asked))]
+
+    return run
+
+
+def _company(request: Request, dtype: dtypes.Dtype) -> tuple[tuple[int, ...], bool] | None:
+    """What requests that can read together agree in; None for one that runs by itself."""
+    if not isinstance(request, Reduction) or request.copies or request.of_nothing is not None:
+        return None
+    refuses = dtype.kind != "f" and folds.BY_NAME[request.fold].result is dtypes.real
+    return None if refuses else (request.axes, request.keepdims)
+
+
+def _several(asked: Sequence[tuple[Schema, Request]], dtype: dtypes.Dtype, x: Array) -> Callable[[Array], list[Array]]:
+    if len(asked) == 1:
+        alone = prepared(*asked[0], x)
+        return lambda x: [alone(x)]
+    reductions = [
+        engine.Reduce(folds.BY_NAME[request.fold], request.axes, dtype, request.keepdims)
+        for _, request in asked
+        if isinstance(request, Reduction)
+    ]
+    return lambda x: engine.run_together(reductions, x)
+
+
+def _refusing(schema: Schema, run: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """A fold of integers that may have no result: the fold knows what happened, the operator's name is known here."""
+
+    def checked(x: Array) -> Array:
+        try:
+            return run(x)
+        except OverflowedError:  # R-18
+            raise OverflowedError(
+                f"{schema.label}: a result for input '{schema.data.name}' of dtype {x.dtype.name}, shape {x.shape} "
+                f"is not finite, which no {x.dtype.name} can hold; cast it to a float dtype first"
+            ) from None
+
+    return checked

@@ -52,11 +52,6 @@ class State(ABC):
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
 
-    @property
-    def subtracts(self) -> bool:
-        """Whether elements can be taken away again."""
-        return False
-
     @abstractmethod
     def add(self, x: Array, seen: int) -> None:
         """Fold a block that is not empty, after `seen` elements of each output."""
@@ -65,9 +60,9 @@ class State(ABC):
     def merge(self, other: Self, seen: int) -> None:
         """Let what the other has seen follow on the `seen` elements of this one."""
 
-    def subtract(self, other: Self) -> None:
-        """Forget what the other has seen."""
-        raise NotImplementedError
+    def without(self, other: Self) -> Self | None:
+        """The state as if what the other has seen had never come; None where nothing can be forgotten."""
+        return None
 
     @abstractmethod
     def result(self, count: int) -> Array:
@@ -97,10 +92,6 @@ class Totals(State):
         super().__init__(terms)
         self.totals = engine.empty_totals(terms.shape) if totals is None else totals
 
-    @property
-    def subtracts(self) -> bool:
-        return True
-
     def add(self, x: Array, seen: int) -> None:
         axes = self.terms.axes(x)
         kept = self.totals[np.newaxis] if self.terms.shape else self.totals.reshape((1,) * x.ndim + (-1,))
@@ -110,8 +101,10 @@ class Totals(State):
     def merge(self, other: Self, seen: int) -> None:
         engine.merge_totals(self.totals, other.totals)
 
-    def subtract(self, other: Self) -> None:
-        engine.merge_totals(self.totals, other.totals, subtract=True)
+    def without(self, other: Self) -> Self:
+        left = self.copy()
+        engine.merge_totals(left.totals, other.totals, subtract=True)
+        return left
 
     def result(self, count: int) -> Array:
         fold, _, result, shape = self.terms
@@ -235,10 +228,6 @@ class Joined(Arrays):
     """Results so far, where results of results are results: extremes, truths, and integers modulo 2**64."""
 
     @property
-    def subtracts(self) -> bool:
-        return self._join_by is SUM
-
-    @property
     def _join_by(self) -> Fold:
         return SUM if self.terms.fold.kernel in _EXACT else self.terms.fold
 
@@ -252,8 +241,10 @@ class Joined(Arrays):
     def joined(self, left: tuple[Array, ...], right: tuple[Array, ...], seen: int) -> tuple[Array, ...]:
         return (Reduce(self._join_by, (0,), self.terms.result).run(np.stack([left[0], right[0]])),)
 
-    def subtract(self, other: Self) -> None:
-        self.arrays = (np.asarray(np.subtract(self.arrays[0], other.arrays[0])),)
+    def without(self, other: Self) -> Self | None:
+        if self._join_by is not SUM:
+            return None
+        return type(self)(self.terms, (np.asarray(np.subtract(self.arrays[0], other.arrays[0])),))
 
     def result(self, count: int) -> Array:
         return self.arrays[0].copy()

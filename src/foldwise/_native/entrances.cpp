@@ -79,34 +79,18 @@ bool not_alone(const Route& route, PyArrayObject* x) {
   return route.ending == static_cast<int>(Ending::ratio) && PyArray_SIZE(x) > exact_in_64_bits;
 }
 
-// What is left of x's shape when some axes are folded, and where each position of x goes in an array of that shape.
-struct Left {
+// The result of a call that folds some axes.
+struct Result : Left {
   const Call& call;
-  const uint64_t folded;
-  const bool keepdims;
-  int rank = 0;
-  bool empty = false;
-  int64_t shape[max_rank], strides[max_rank];
 
-  Left(const Call& by, uint64_t axes, PyObject* keep) : call(by), folded(axes), keepdims(keep == Py_True) {
-    for (int a = 0; a < call.rank(); ++a) {
-      const int64_t size = PyArray_DIM(call.x, a);
-      empty |= size == 0;
-      if (!(folded >> a & 1)) shape[rank++] = size;
-      else if (keepdims) shape[rank++] = 1;
-    }
-  }
+  Result(const Call& by, uint64_t axes, PyObject* keep) : Left(view_of(by.x), axes, keep == Py_True), call(by) {}
 
   // `given`, if it will do, or a new array; null with no error set where the general path must look at it.
-  PyArrayObject* result(int code, PyObject* given) {
+  PyArrayObject* array(int code, PyObject* given) {
     if (empty || (given != Py_None && !plain_out(given, call.x, code, rank, shape))) return nullptr;
     PyArrayObject* out = given != Py_None ? reinterpret_cast<PyArrayObject*>(Py_NewRef(given))
                                           : new_array(rank, shape, code, nullptr);
-    for (int a = 0, o = 0; out && a < call.rank(); ++a) {
-      const bool fold_axis = folded >> a & 1;
-      strides[a] = fold_axis ? 0 : PyArray_STRIDE(out, o);
-      o += !fold_axis || keepdims;
-    }
+    if (out) spread(call.rank(), PyArray_STRIDES(out));
     return out;
   }
 };
@@ -129,10 +113,10 @@ PyObject* reduce(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (!plain) return call.general(declared.general_reduce);
   const Route route = route_of(entrance, call.code, args[9]);
   if (not_alone(route, call.x)) return call.general(declared.general_reduce);
-  Left left(call, folded, args[5]);
-  PyArrayObject* out = left.result(route.out, args[4]);
+  Result result(call, folded, args[5]);
+  PyArrayObject* out = result.array(route.out, args[4]);
   if (!out) return PyErr_Occurred() ? nullptr : call.general(declared.general_reduce);
-  Reduced asked{job_of(route, call.code), {PyArray_BYTES(out), left.strides}, route.finish()};
+  Reduced asked{job_of(route, call.code), {PyArray_BYTES(out), result.strides}, route.finish()};
   reduce_array(call.x, nullptr, folded, &asked, 1);
   return handed_back(out, args[4]);
 }
@@ -173,11 +157,11 @@ PyObject* place(PyObject*, PyObject* const* args, Py_ssize_t count) {
                      (args[2] == Py_None || plain_axis(args[2], call.rank(), &axis));
   if (!plain) return call.general(declared.general_place);
   const uint64_t every = ~uint64_t{0} >> (64 - call.rank());
-  Left left(call, axis < 0 ? every : uint64_t{1} << axis, args[4]);
+  Result result(call, axis < 0 ? every : uint64_t{1} << axis, args[4]);
   const Route route = entrance->routes[0][call.code];
-  PyArrayObject* out = left.result(route.out, args[3]);
+  PyArrayObject* out = result.array(route.out, args[3]);
   if (!out) return PyErr_Occurred() ? nullptr : call.general(declared.general_place);
-  scan_array(job_of(route, call.code), call.x, axis, {PyArray_BYTES(out), left.strides}, 1, false, args[5] == Py_True,
+  scan_array(job_of(route, call.code), call.x, axis, {PyArray_BYTES(out), result.strides}, 1, false, args[5] == Py_True,
              route.finish());
   return handed_back(out, args[3]);
 }
@@ -201,15 +185,15 @@ PyObject* reduce_many(PyObject*, PyObject* const* args, Py_ssize_t count) {
     routes[i] = entrance->routes[0][call.code];
     if (not_alone(routes[i], call.x)) return call.general(declared.general_many);
   }
-  std::vector<Left> left(folds, Left(call, folded, args[4]));
-  if (left.empty() || left[0].empty) return call.general(declared.general_many);
+  std::vector<Result> each(folds, Result(call, folded, args[4]));
+  if (each.empty() || each[0].empty) return call.general(declared.general_many);
   PyObject* results = PyTuple_New(folds);
   std::vector<Reduced> asked;
   for (Py_ssize_t i = 0; results && i < folds; ++i) {
-    PyArrayObject* out = left[i].result(routes[i].out, Py_None);
+    PyArrayObject* out = each[i].array(routes[i].out, Py_None);
     if (!out) Py_CLEAR(results);
     else PyTuple_SET_ITEM(results, i, reinterpret_cast<PyObject*>(out));
-    if (out) asked.push_back({job_of(routes[i], call.code), {PyArray_BYTES(out), left[i].strides}, routes[i].finish()});
+    if (out) asked.push_back({job_of(routes[i], call.code), {PyArray_BYTES(out), each[i].strides}, routes[i].finish()});
   }
   if (!results) return nullptr;
   reduce_array(call.x, nullptr, folded, asked.data(), static_cast<int>(folds));

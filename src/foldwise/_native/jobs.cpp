@@ -29,13 +29,13 @@ void run(int64_t bytes, Work&& work) {
   Py_END_ALLOW_THREADS
 }
 
-Source source_of(PyArrayObject* x, Dtype dtype, Dtype column_dtype, PyArrayObject* mask) {
+Source source_of(const View& x, Dtype dtype, Dtype column_dtype, const View* mask) {
   Source source;
   source.dtype = dtype;
-  source.swapped = !PyArray_ISNOTSWAPPED(x);
+  source.swapped = x.swapped;
   source.direct = dtype == column_dtype && !source.swapped && !mask;
-  source.x = PyArray_BYTES(x);
-  source.mask = mask ? PyArray_BYTES(mask) : nullptr;
+  source.x = x.data;
+  source.mask = mask ? mask->data : nullptr;
   return source;
 }
 
@@ -55,7 +55,9 @@ bool same_bits(Dtype a, Dtype b) {
 
 int64_t work_bytes(PyArrayObject* x) { return PyArray_SIZE(x) * PyArray_ITEMSIZE(x); }
 
-void make_plan(ReducePlan& plan, const Reduced& asked, PyArrayObject* x, PyArrayObject* mask, uint64_t folded) {
+}  // namespace
+
+void make_plan(ReducePlan& plan, const Reduced& asked, const View& x, const View* mask, uint64_t folded) {
   const Job& job = asked.job;
   const Dtype column_dtype = column_dtypes[static_cast<int>(job.column)];
   // A mean of integers that is a float64 leaves the kernel as its bits.
@@ -64,25 +66,34 @@ void make_plan(ReducePlan& plan, const Reduced& asked, PyArrayObject* x, PyArray
   if (job.out == Dtype::count) plan.sink = {Dtype::float64, false, asked.out.data, true};
   else plan.sink = {written, same_bits(written, job.kernel().reduced), asked.out.data};
   plan.finish = asked.finish;
-  const Geometry geometry{PyArray_NDIM(x), PyArray_DIMS(x), PyArray_STRIDES(x), mask ? PyArray_STRIDES(mask) : nullptr,
-                          asked.out.strides};
-  lay_out(plan, geometry, folded, item_size(column_dtype));
+  lay_out(plan, {x.rank, x.shape, x.strides, mask ? mask->strides : nullptr, asked.out.strides}, folded,
+          item_size(column_dtype));
   plan.finish.count = plan.count;
 }
 
-}  // namespace
+void make_plan(ScanPlan& plan, const Job& job, const View& x, int axis, Output out, int64_t length, bool reverse,
+               bool shifted, const Finish& finish) {
+  plan.source = source_of(x, seen_by(job.column, job.in), column_dtypes[static_cast<int>(job.column)], nullptr);
+  plan.sink = {job.out, same_bits(job.out, job.kernel().scanned), out.data};
+  plan.finish = finish;
+  plan.shifted = shifted;
+  lay_out(plan, {x.rank, x.shape, x.strides, nullptr, out.strides}, axis, length, reverse);
+}
 
 void reduce_array(PyArrayObject* x, PyArrayObject* mask, uint64_t folded, Reduced* asked, int count) {
+  const View view = view_of(x);
+  const View mask_view = mask ? view_of(mask) : View{};
+  const View* masked = mask ? &mask_view : nullptr;
   if (count == 1) {
     ReducePlan plan;
-    make_plan(plan, *asked, x, mask, folded);
+    make_plan(plan, *asked, view, masked, folded);
     return run(work_bytes(x), [&] { asked->fits = asked->job.kernel().reduce(plan); });
   }
   if (work_bytes(x) <= bytes_in_cache) {
     return run(work_bytes(x), [&] {
       ReducePlan plan;
       for (int i = 0; i < count; ++i) {
-        make_plan(plan, asked[i], x, mask, folded);
+        make_plan(plan, asked[i], view, masked, folded);
         asked[i].fits = asked[i].job.kernel().reduce(plan);
       }
     });
@@ -93,7 +104,7 @@ void reduce_array(PyArrayObject* x, PyArrayObject* mask, uint64_t folded, Reduce
     Reduced* some = asked + first;
     for (std::size_t i = 0; i < members.size(); ++i) {
       members[i].kernel = some[i].job.kernel().reduce;
-      make_plan(members[i].plan, some[i], x, mask, folded);
+      make_plan(members[i].plan, some[i], view, masked, folded);
     }
     run(work_bytes(x), [&] { Company(members, work_bytes(x)).run(); });
     for (std::size_t i = 0; i < members.size(); ++i) some[i].fits = members[i].fits;
@@ -103,11 +114,7 @@ void reduce_array(PyArrayObject* x, PyArrayObject* mask, uint64_t folded, Reduce
 bool scan_array(const Job& job, PyArrayObject* x, int axis, Output out, int64_t length, bool reverse, bool shifted,
                 const Finish& finish) {
   ScanPlan plan;
-  plan.source = source_of(x, seen_by(job.column, job.in), column_dtypes[static_cast<int>(job.column)], nullptr);
-  plan.sink = {job.out, same_bits(job.out, job.kernel().scanned), out.data};
-  plan.finish = finish;
-  plan.shifted = shifted;
-  lay_out(plan, {PyArray_NDIM(x), PyArray_DIMS(x), PyArray_STRIDES(x), nullptr, out.strides}, axis, length, reverse);
+  make_plan(plan, job, view_of(x), axis, out, length, reverse, shifted, finish);
   bool fits;
   run(work_bytes(x), [&] { fits = job.kernel().scan(plan); });
   return fits;

@@ -23,6 +23,46 @@ inline Job job_of(const Route& route, int code) {
           static_cast<Dtype>(route.out)};
 }
 
+// An array as it lies in memory, whoever made it.
+struct View {
+  const char* data;
+  bool swapped;
+  int rank;
+  const int64_t* shape;
+  const int64_t* strides;
+};
+
+inline View view_of(PyArrayObject* array) {
+  return {PyArray_BYTES(array), !PyArray_ISNOTSWAPPED(array), PyArray_NDIM(array), PyArray_DIMS(array), PyArray_STRIDES(array)};
+}
+
+// What is left of an array's shape when some axes are folded, and where each of its positions goes in an array of that
+// shape.
+struct Left {
+  uint64_t folded;
+  bool keepdims;
+  int rank = 0;
+  bool empty = false;  // there is no element to fold
+  int64_t shape[max_rank], strides[max_rank];
+
+  Left(const View& x, uint64_t axes, bool keep) : folded(axes), keepdims(keep) {
+    for (int a = 0; a < x.rank; ++a) {
+      empty |= x.shape[a] == 0;
+      if (!(folded >> a & 1)) shape[rank++] = x.shape[a];
+      else if (keepdims) shape[rank++] = 1;
+    }
+  }
+
+  // The strides of an array of what is left become those along the axes of x.
+  void spread(int whole, const int64_t* steps) {
+    for (int a = 0, o = 0; a < whole; ++a) {
+      const bool fold_axis = folded >> a & 1;
+      strides[a] = fold_axis ? 0 : steps[o];
+      o += !fold_axis || keepdims;
+    }
+  }
+};
+
 // Where results go: a place for every position of the array that is read, the same one along folded axes.
 struct Output {
   char* data;
@@ -37,10 +77,17 @@ struct Reduced {
   bool fits = true;
 };
 
+// What is asked, laid out for the kernel, which runs it in a FloatEnvironment.
+void make_plan(ReducePlan& plan, const Reduced& asked, const View& x, const View* mask, uint64_t folded);
+
+// The same for a walk along an axis, or along all of them in C order (-1), to `length` positions of the output.
+void make_plan(ScanPlan& plan, const Job& job, const View& x, int axis, Output out, int64_t length, bool reverse,
+               bool shifted, const Finish& finish);
+
 // Folds x over the axes in `folded`, in one pass over memory.
 void reduce_array(PyArrayObject* x, PyArrayObject* mask, uint64_t folded, Reduced* asked, int count);
 
-// Walks x along an axis, or along all of them in C order (-1), to `length` positions of the output.
+// Walks x, as a plan for a scan says.
 bool scan_array(const Job& job, PyArrayObject* x, int axis, Output out, int64_t length, bool reverse, bool shifted,
                 const Finish& finish);
 

@@ -12,6 +12,7 @@
 #include "isas.h"
 #include "jobs.h"
 #include "memory.h"
+#include "onnxruntime.h"
 #include "probe.h"
 #include "threads.h"
 
@@ -302,6 +303,8 @@ PyMethodDef methods[] = {
     {"round_totals", round_totals, METH_VARARGS, nullptr},
     {"empty", empty, METH_VARARGS, nullptr},
     {"keep_memory", keep_memory, METH_O, nullptr},
+    {"declare_operators", declare_operators, METH_O, nullptr},
+    {"choose_operators", choose_operators, METH_O, nullptr},
     {"configure", configure, METH_VARARGS, nullptr},
     {"available_isas", available_isas, METH_NOARGS, nullptr},
     {"use_isa", use_isa, METH_O, nullptr},
