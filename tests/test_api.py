@@ -50,8 +50,15 @@ SIGNATURES = {
     "sum_report": "(x, /, axis=None, where=None)",
     "SumReport": None,
     "Accumulator": None,
+    "Difference": None,
+    "diff": "(old, new=None, *, versions=None, text='foldwise')",
     "operator": None,
     "operators": None,
+    "load": None,
+    "convert": None,
+    "Model": None,
+    "Limits": None,
+    "reference_ops": "()",
     "set_num_threads": "(count)",
     "get_num_threads": "()",
     "show_config": "(mode='print')",
@@ -81,6 +88,10 @@ def test_public_names() -> None:
         "OptionError",
         "ArgumentError",
         "OverflowedError",
+        "ModelError",
+        "LimitError",
+        "EngineError",
+        "ConversionError",
     }
     assert set(fw.__all__) == {*SIGNATURES, *errors, "__version__"}
     for name in fw.__all__:

@@ -3,64 +3,28 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
-import struct
+import signal
 import subprocess
 import sys
 import termios
+import time
 from fcntl import ioctl
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import processes
 import pytest
+from command_line import COLOUR, COMMAND, ended, on_a_terminal, run, written
 
 import foldwise as fw
-from foldwise import cli
+from foldwise.cli import arrays, commands
+from foldwise.cli.blocks import visible
 from foldwise.operators import CATALOG
 
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 SCHEMAS = fw.operators()
-
-
-def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return processes.completed("-m", "foldwise.cli", *arguments, **environment)
-
-
-def written(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert cli.main(arguments) == 0
-    captured = capsys.readouterr()
-    assert not captured.err
-    return captured.out
-
-
-def on_a_terminal(columns: int, *arguments: str, before: str = "", **environment: str) -> str:
-    """What the command writes to a terminal of that many columns."""
-    ours, theirs = pty.openpty()
-    ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 60, columns, 0, 0))
-    script = f"import sys; {before}\nfrom foldwise.cli import main; sys.exit(main({list(arguments)!r}))"
-    kept = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TERM")}
-    child = subprocess.Popen(
-        [sys.executable, "-c", script],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**kept, "TERM": "xterm-256color", **environment},
-    )
-    os.close(theirs)
-    pieces = []
-    while True:
-        try:
-            piece = os.read(ours, 65536)
-        except OSError:  # Linux says so when the other end is closed
-            break
-        if not piece:
-            break
-        pieces.append(piece)
-    os.close(ours)
-    assert child.wait(timeout=60) == 0, pieces
-    return b"".join(pieces).decode().replace("\r\n", "\n")
 
 
 # ---- ops
@@ -199,14 +163,10 @@ def test_a_reader_that_goes_away() -> None:
     ],
 )
 def test_wrong_usage_ends_with_2(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
-    try:
-        status = cli.main(arguments)
-    except SystemExit as ended:
-        status = int(ended.code or 0)
-    captured = capsys.readouterr()
+    status, out, err = ended(capsys, *arguments)
     assert status == 2
-    assert says in captured.err
-    assert not captured.out
+    assert says in err
+    assert not out
 
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -215,10 +175,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["--help"], "ops"),
         (["show", "-h"], "--json"),
     ):
-        with pytest.raises(SystemExit) as ended:
-            cli.main(arguments)
-        assert ended.value.code == 0
-        assert says in capsys.readouterr().out
+        assert says in written(capsys, *arguments)
 
 
 def test_the_library_does_not_load_the_command_line() -> None:
@@ -226,3 +183,86 @@ def test_the_library_does_not_load_the_command_line() -> None:
         "-c", "import sys, foldwise; print('foldwise.cli' in sys.modules, 'argparse' in sys.modules)"
     )
     assert loaded.split()[0] == "False"
+
+
+def test_every_help_tells_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    overview = written(capsys, "--help")
+    for name in ("ops", "show", "diff", "run", "check", *arrays.summaries()):
+        assert re.search(rf"^ +{name} +\w", overview, re.MULTILINE), name
+        page = written(capsys, name, "--help")
+        assert "exit codes:" in page
+        assert max(map(len, page.splitlines())) <= 100
+    assert max(map(len, overview.splitlines())) <= 84
+
+
+def test_nothing_is_loaded_before_it_is_needed(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.ones(3))
+    script = f"""
+import sys
+from foldwise.cli import main
+main(["ops"])
+main(["sum", {str(tmp_path / "x.npy")!r}])
+print({{name.split(".")[0] for name in sys.modules}} & {{"onnx", "onnxruntime", "openvino", "rich", "dask", "zarr"}})
+"""
+    assert processes.output("-c", script).splitlines()[-2:] == ["3.0", "set()"]
+
+
+def test_an_interrupt_ends_with_130_and_one_line() -> None:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*COMMAND, "sum", "-"], stdin=pipe, stdout=pipe, stderr=pipe) as child:
+        assert child.stdin is not None
+        child.stdin.write(b"\x93NUMP")
+        child.stdin.flush()
+        while int.from_bytes(ioctl(child.stdin, termios.FIONREAD, bytes(4)), sys.byteorder):
+            time.sleep(0.01)  # until it has read that, and waits for more
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=60)
+    assert (child.returncode, out, err) == (130, b"", b"foldwise: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("says", "here"),
+    [
+        ("load: there is no file 'x'", "there is no file 'x'"),
+        ("operator: no 'x' here", "no 'x' here"),
+        ("raise it: limits=Limits(nodes=12))", "raise it: --limit nodes=12)"),
+        ('run(..., engine="reference") or engine="x" helps', "--engine reference or --engine x helps"),
+        ("give the scalar 0, or ask for lenient=True", "give the scalar 0, or leave out --strict"),
+    ],
+)
+def test_messages_speak_of_options(says: str, here: str) -> None:
+    assert commands.said_here(says) == here
+
+
+def test_names_in_files_cannot_act_on_a_terminal() -> None:
+    assert visible("a\x1b[2Jb\n\tc\u202ed é") == "a\\x1b[2Jb  c\\u202ed é"
+
+
+# ---- the page about it
+
+MODEL = """<ir_version: 9, opset_import: ["" : 18]>
+    g (float[N, 3, 4] data) => (float[N, 4] reduced, float[N, 4] steps)
+    <int64[1] axes = {1}, int64 axis = {0}> {
+      [fold] reduced = ReduceSum <keepdims = 0> (data, axes)
+      e = Exp (reduced)
+      [scan] steps = CumSum (e, axis)
+    }"""
+PAGE = processes.ROOT / "docs" / "command-line.md"
+
+
+@pytest.mark.skipif(not PAGE.is_file(), reason="needs the repository")
+def test_the_page_shows_what_is_written(tmp_path: Path) -> None:
+    onnx.save(onnx.parser.parse_model(MODEL), tmp_path / "model.onnx")
+    sessions = re.findall(r"^```console\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    shown = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", "".join(sessions), re.MULTILINE)
+    assert len(shown) > 8
+    for command, output in shown:
+        script = f'python() {{ {sys.executable} "$@"; }}; foldwise() {{ python -m foldwise.cli "$@"; }}; {command}'
+        process = subprocess.run(["bash", "-c", f"exec 2>&1; {script}"], cwd=tmp_path, capture_output=True, text=True)
+        assert process.stdout == output, command
+
+
+@pytest.mark.skipif(not PAGE.is_file(), reason="needs the repository")
+def test_the_page_and_the_helps_tell_the_same_exit_codes() -> None:
+    codes = re.findall(r"^\| (\d+) \| ", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert codes == re.findall(r"^  (\d+) ", commands.ENDINGS, re.MULTILINE)

@@ -363,6 +363,10 @@ def test_the_kinds_of_errors() -> None:
         "ArgumentError": (TypeError,),
         "OverflowedError": (OverflowError,),
         "StateError": (ValueError,),
+        "ModelError": (ValueError,),
+        "LimitError": (ValueError,),
+        "EngineError": (NotImplementedError,),
+        "ConversionError": (ValueError,),
         "UnknownOperatorError": (LookupError,),
     }
     public = {name for name in fw.__all__ if name.endswith("Error")}
