@@ -16,7 +16,7 @@ nox.options.sessions = ["tests", "lint", "drift"]
 PROJECT = nox.project.load_toml("pyproject.toml")["project"]
 BUILD = Path("build").resolve()
 # A sanitizer reports to the process's own stderr and ends it: pytest must not be holding that back.
-UNCAPTURED = ["--capture=sys", "-p", "no:cacheprovider"]
+UNCAPTURED = ["--capture=sys", "--numprocesses=0", "-p", "no:cacheprovider"]
 # Their allocators do not come through a fork in the middle of another thread's allocation; glibc's does.
 NO_FORK_AMID = ["--deselect", "tests/test_threads.py::test_a_fork_while_others_compute"]
 

@@ -10,6 +10,7 @@ import pytest
 
 import foldwise as fw
 
+pytestmark = pytest.mark.xdist_group("large")  # one of them at a time is enough for most memories
 COUNT = 2**31 + 5
 GIB = 2**30
 
