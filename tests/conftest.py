@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import hypothesis
 import pytest
@@ -22,3 +23,11 @@ def same_threads_afterwards() -> Iterator[None]:
     before = fw.get_num_threads()
     yield
     fw.set_num_threads(before)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What tests counted stands at the end, whichever process ran them."""
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if name == "counted" and report.when == "call":
+                terminalreporter.write_line(f"{report.nodeid}: {value}")
