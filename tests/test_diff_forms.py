@@ -135,13 +135,13 @@ def test_a_page_says_everything_and_asks_for_nothing(old: str, new: str) -> None
 def test_colours_for_light_and_dark() -> None:
     """Every colour of text stands out from what lies behind it, as accessibility asks: 4.5 to 1."""
     html = fw.diff(*NAMES[0]).html()
-    light, dark = re.findall(r"\{ (--text:[^}]*?)(?:color:|\})", html.replace("\n", " "))
-    for declared in (light, dark):
-        colours: dict[str, str] = dict(re.findall(r"--(\w+): (#\w{6})", declared))
-        grounds = [colours[name] for name in ("ground", "panel", "added", "removed") if name in colours]
-        for ground in grounds:
-            assert contrast(colours["text"], ground) >= 7
-        for name in ("quiet", "bad", "good"):
+    declared = re.findall(r"--(\w+): light-dark\((#\w{6}), (#\w{6})\)", html)
+    assert len(declared) == 10
+    for shade in (1, 2):
+        colours = {each[0]: each[shade] for each in declared}
+        for ground in ("ground", "panel", "added", "removed"):
+            assert contrast(colours["text"], colours[ground]) >= 7
+        for name in ("quiet", "bad", "good", "link"):
             assert contrast(colours[name], colours["ground"]) >= 4.5
         assert contrast(colours["quiet"], colours["panel"]) >= 4.5
 

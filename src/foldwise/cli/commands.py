@@ -15,7 +15,7 @@ from typing import Any, Final
 from foldwise.engine import __version__
 from foldwise.errors import FoldwiseError, FoldwiseWarning
 
-from . import arrays, differences, models, pages
+from . import arrays, differences, docs, models, pages
 from .blocks import visible
 
 WRONG: Final = 2
@@ -41,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--version", action="version", version=f"foldwise {__version__}")
     commands = made.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Command)
-    for module in (models, arrays, pages, differences):
+    for module in (models, arrays, pages, differences, docs):
         module.add(commands)
     return made
 
