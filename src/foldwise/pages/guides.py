@@ -21,11 +21,20 @@ from .words import said
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
-GUIDES: Final = (
-    "start", "migration", "operators", "models", "conversion", "onnxruntime", "command-line",
-    "numerics", "exact", "performance", "architecture",
-)  # fmt: skip
-"""The documents in the order in which one reads them."""
+GUIDES: Final = {
+    "start": "Installing it, and first steps with arrays, operators and models.",
+    "migration": "What to write instead of NumPy, onnxruntime and OpenVINO, and what is different afterwards.",
+    "operators": "Every operator of both standards as a callable, and what their versions have in common.",
+    "models": "Whole models of both formats: loaded within limits, checked, run, saved.",
+    "conversion": "Models in another opset or in the other standard, with the same bits or a refusal.",
+    "onnxruntime": "Our kernels inside existing sessions of onnxruntime.",
+    "command-line": "All of it without writing Python.",
+    "numerics": "What a result is, to the bit, and how far it can be off.",
+    "exact": "Sums rounded once, in any order; accumulators that merge; how good a sum is.",
+    "performance": "How fast it is beside others, how that is measured, and why the kernels look as they do.",
+    "architecture": "The map of the code.",
+}
+"""The documents in the order in which one reads them, and what each is about."""
 FUNCTIONS: Final = "functions.html"
 
 
@@ -70,16 +79,9 @@ def _contents(guides: list[Page]) -> Page:
 
 def _guide(name: str, text: str, markdown: MarkdownIt) -> Page:
     title = text.partition("\n")[0].removeprefix("# ")
-    about = next(part for part in text.split("\n\n")[1:] if part[:1].isalpha() or part[:1] == "`")
     html = _anchored(_linked(markdown.render(text)))
     headings = re.findall("^## (.+)$", text, re.MULTILINE)
-    return Page(f"guides/{name}.html", title, _plain(about), f'<div class="prose">\n{html}</div>', " ".join(headings))
-
-
-def _plain(markdown: str) -> str:
-    """The first sentence of a paragraph, without its marks."""
-    text = re.sub(r"\[([^]]*)\]\([^)]*\)|[`*]", r"\1", " ".join(markdown.split()))
-    return re.split(r"(?<=[.:]) ", text)[0]
+    return Page(f"guides/{name}.html", title, GUIDES[name], f'<div class="prose">\n{html}</div>', " ".join(headings))
 
 
 def _linked(html: str) -> str:

@@ -89,8 +89,8 @@ WORDS: Final[dict[str, tuple[str, str, str, str]]] = {
     "documentation": ("Documentation", "文档", "文件", "文書"),
     "behaviour": ("Behaviour", "行为", "行為", "動作"),
     "migration": ("Migration", "迁移", "遷移", "移行"),
-    "about": ("about", "关于", "關於", "項目"),
-    "outcome": ("outcome", "结果", "結果", "結果"),
+    "about": ("About", "关于", "關於", "項目"),
+    "outcome": ("Outcome", "结果", "結果", "結果"),
     "reverse": ("The other way round", "反向比较", "反向比較", "逆方向の比較"),
     # ---- functions and guides
     "arguments": ("Arguments", "参数", "參數", "引数"),
