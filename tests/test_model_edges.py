@@ -56,6 +56,21 @@ def test_branches_and_bodies_make_what_their_node_has() -> None:
             loaded(f"g (float[2] x, bool c) => (y) {{ {text} }}").run({"x": [1, 2], "c": True})
 
 
+def test_no_loop_is_endless() -> None:
+    inner = "v = Loop<body = n (int64 j, bool k, float w) => (k2, w2) { k2 = Identity(k) w2 = Neg(w) }>(many, on, u)"
+    for text in (
+        "y = Loop<body = b (int64 i, bool g, float u) => (h, v) { h = Identity(g) v = Neg(u) }>(, on, x)",
+        f"y = Loop<body = b (int64 i, bool g, float u) => (h, v) {{ h = Identity(g) {inner} }}>(many, on, x)",
+    ):
+        looping = fw.load(
+            model(f"g (bool on, int64 many, float x) => (float y) {{ {text} }}"), limits=fw.Limits(turns=1000)
+        )
+        with pytest.raises(fw.LimitError, match=r"the turns of all loops of this run are 1,001; the limit turns is"):
+            looping.run({"on": True, "many": 999, "x": 1.0})
+        for _ in range(3):
+            assert looping.run({"on": "many" in text, "many": 20, "x": 1.0})["y"] == 1
+
+
 @pytest.mark.parametrize(("text", "inputs", "wanted"), [
     ("y = Range(a, b, c)", {"a": np.array(0.0), "b": np.array(0.9), "c": np.array(0.3)}, [0, 0.3, 0.6]),
     ("y = Slice(a, b, c, d, e)", {"a": np.arange(4.0), "b": [-100], "c": [-200], "d": [0], "e": [-1]}, [0]),

@@ -181,6 +181,16 @@ def test_a_layer_that_is_not_run_here(tmp_path: Path) -> None:
     assert (note.severity, note.rule, note.operator) == ("note", "engine", "Convolution")
 
 
+def test_shapes_that_may_not_broadcast(tmp_path: Path) -> None:
+    one, other = op.parameter([-1], np.float32), op.parameter([-1], np.float32)
+    made = ov.Model([op.add(one, other, auto_broadcast="none")], [one, other])
+    found = fw.load(irs.serialized(made, tmp_path))
+    ones = np.ones(3, np.float32)
+    assert next(iter(found.run([ones, ones]).values())).tolist() == [2, 2, 2]
+    with pytest.raises(fw.ShapeError, match=r'broadcast="none" the inputs must have one shape, got \(3,\) and'):
+        found.run([ones, ones[:1]])
+
+
 def test_names_that_callers_may_use(tmp_path: Path) -> None:
     x = op.parameter([2, 3], ov.Type.f32, name="layer")
     x.output(0).set_names({"tensor"})

@@ -38,11 +38,15 @@ def elementwise(function: Callable[..., Any], same: bool = True) -> Maker:
             return None
 
         taken = function.nin if isinstance(function, np.ufunc) else None
+        alike = node.constant("auto_broadcast") == "none"
 
         def run(*inputs: Array) -> Any:
             if taken is not None and len(inputs) != taken:  # NumPy would write into one more
                 raise ArgumentError(f"{node.operator} takes {taken} inputs, got {len(inputs)}")
             shape = _shape_together(inputs, same)
+            if alike and any(each.shape != shape for each in inputs):
+                shapes = " and ".join(str(each.shape) for each in inputs)
+                raise ShapeError(f'with auto_broadcast="none" the inputs must have one shape, got {shapes}')
             made = bytes_of(max((each.dtype for each in inputs), key=lambda dtype: dtype.itemsize), shape)
             if made > _SMALL:
                 limits.check_growth(made, sum(each.nbytes for each in inputs), node.operator)

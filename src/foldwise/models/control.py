@@ -76,6 +76,7 @@ def loop_node(planner: Planner, node: Node, known: Mapping[str, Array]) -> tuple
         going = condition is None or bool(condition.reshape(-1)[0])
         turn = size = 0
         while going and (limit is None or turn < limit):
+            planner.limits.check_turn(node.operator)
             again, *made = plan.run([np.array(turn, np.int64), np.array(True), *values, *outer])
             going = bool(again.reshape(-1)[0])
             values, rows = made[:carried], made[carried:]

@@ -30,6 +30,8 @@ class Limits:
     """A name, or a text that is no data."""
     rank: int = 64
     """Axes of a tensor."""
+    turns: int = 10_000_000
+    """How often the loops of a run go round, all together: none is endless."""
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -55,6 +57,11 @@ class Limits:
         asked = ROOM.taken + made - allowance
         self.check("grown_bytes", asked, f"{what}: beyond eight times what it is given, the bytes of its values are")
 
+    def check_turn(self, what: str) -> None:
+        """One more turn of a loop."""
+        ROOM.turns += 1
+        self.check("turns", ROOM.turns, f"{what}: the turns of all loops of this run are")
+
 
 class Room(threading.local):
     """The memory of the run that a thread is in."""
@@ -63,6 +70,8 @@ class Room(threading.local):
     """The bytes of its inputs and constants; None where nothing runs."""
     taken = 0
     """The bytes of the values that are alive."""
+    turns = 0
+    """How often its loops have gone round."""
 
 
 ROOM: Final = Room()

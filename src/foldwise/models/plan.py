@@ -119,7 +119,7 @@ class Plan:
             return self._follow(values, observe)
         given, taken = ROOM.given, ROOM.taken
         if given is None:
-            ROOM.given = self._held + sum(map(size_of, inputs))
+            ROOM.given, ROOM.turns = self._held + sum(map(size_of, inputs)), 0
         try:
             return self._follow(values, observe)
         finally:
