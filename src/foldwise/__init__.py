@@ -44,7 +44,7 @@ from .errors import (
     StateError,
     UnknownOperatorError,
 )
-from .models import Limits, Model, convert, load
+from .models import Audit, Limits, Model, audit, convert, load
 from .operation import operator, operators
 from .plugins import reference_ops
 from .report import SumReport, sum_report
@@ -52,6 +52,7 @@ from .report import SumReport, sum_report
 __all__ = [
     "Accumulator",
     "ArgumentError",
+    "Audit",
     "AxisError",
     "ConversionError",
     "Difference",
@@ -74,6 +75,7 @@ __all__ = [
     "any",
     "argmax",
     "argmin",
+    "audit",
     "convert",
     "cummax",
     "cummin",

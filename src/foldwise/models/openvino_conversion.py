@@ -13,7 +13,7 @@ from foldwise.errors import FoldwiseError
 
 from .control import control
 from .conversion import Conversion, read_in, swept
-from .graph import Array, Graph, Node, Program, Value
+from .graph import Array, Graph, Node, Program
 from .layers import ALIKE, CHAINS, LAYERS
 from .limits import Limits
 from .meaning import Fact, axes_array, fact_of, lengths
@@ -51,24 +51,18 @@ class ToOpenvino(Conversion):
 
     def built(self, graph: Graph, bench: Bench) -> Program:
         """The program, with what is known of each value."""
-        inputs = [self.described(value.name, bench) for value in graph.inputs if value.name not in graph.constants]
+        inputs = [bench.stated(value.name) for value in graph.inputs if value.name not in graph.constants]
         for value in inputs:
             if value.dtype not in dtypes.BY_NAME:
                 node = Node("Parameter", [], [value.name])
                 self.refuse(node, "input", RefusedError("dtype", f"input '{value.name}' is of no dtype that OpenVINO's "
                             "operators here take", "state its dtype, or leave it out"))  # fmt: skip
-        outputs = [self.described(value.name, bench) for value in graph.outputs]
+        outputs = [bench.stated(value.name) for value in graph.outputs]
         made = [name for node in bench.nodes for name in node.outputs if name]
-        values = {name: self.described(name, bench) for name in made}
+        values = {name: bench.stated(name) for name in made}
         found = Graph(graph.name, inputs, outputs, bench.nodes, bench.constants, values)
         found = swept(found, {*graph.constants, *read_in([graph])}, read_in([found]))
         return Program("openvino", found, int(VERSION), origin=self.source.origin)
-
-    def described(self, name: str, bench: Bench) -> Value:
-        """What an IR states of a value: lengths have no names there."""
-        fact = bench.fact(name)
-        shape = None if fact.shape is None else tuple(n if isinstance(n, int) else None for n in fact.shape)
-        return Value(name, fact.dtype, shape)
 
     def node(self, meant: Meant, bench: Bench) -> None:
         """One node, or a refusal more."""

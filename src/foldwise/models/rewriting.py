@@ -11,7 +11,7 @@ import numpy as np
 from foldwise.errors import FoldwiseError
 
 from .arithmetic import numpy_of
-from .graph import Array, Attribute, DialectName, Graph, Node
+from .graph import Array, Attribute, DialectName, Graph, Node, Value
 from .meaning import UNKNOWN, Fact, fact_of
 
 LAYER_OPSETS: Final = {
@@ -114,6 +114,12 @@ class Bench:
     def fact(self, name: str) -> Fact:
         """What is known of a value."""
         return self.facts.get(name, UNKNOWN)
+
+    def stated(self, name: str) -> Value:
+        """The same as an IR states it: lengths have no names there."""
+        fact = self.fact(name)
+        shape = None if fact.shape is None else tuple(n if isinstance(n, int) else None for n in fact.shape)
+        return Value(name, fact.dtype, shape)
 
 
 def _onnx_attribute(value: Any) -> Attribute:

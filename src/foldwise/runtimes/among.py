@@ -1,0 +1,39 @@
+"""Dtypes, folds and nodes that rows name together, taken from the tables that have them."""
+
+from typing import Final
+
+from foldwise import dtypes
+from foldwise.operators import CATALOG
+
+from .row import Example, Where
+
+
+def of_kind(kinds: str, *sizes: int) -> tuple[str, ...]:
+    """The dtypes of these kinds, of these sizes in bytes if any are given."""
+    return tuple(d.name for d in dtypes.TABLE if d.kind in kinds and (not sizes or d.size in sizes))
+
+
+FLOATS: Final = of_kind("f")
+HALVES: Final = of_kind("f", 2)
+INTEGERS: Final = of_kind("iu")
+REDUCTIONS: Final = tuple(dict.fromkeys(s.fold for s in CATALOG.schemas if s.kind == "reduce"))
+SUMS: Final = ("sum", "mean", "l1", "l2", "sumsquare", "logsum")
+"""Folds that add up."""
+EXTREMES: Final = ("max", "min")
+LONG: Final = 1 << 16
+"""Of so many terms one loses three digits, added one by one in float32."""
+LONG_SUMS: Final = (
+    Where(("reduce",), SUMS, dtypes=("float32",), marks=("outer axes",), length=LONG),
+    Where(("scan",), ("sum",), dtypes=("float32",), length=LONG),
+)
+LONG_SUM: Final = Example("ReduceSum", 13, "float32", (LONG + 8, 2), (0.1,), (0,))
+ONE_BY_ONE: Final = (
+    "Terms along any axis but the last, and steps of a scan, are added one by one: the error grows with their number, "
+    "and counting stops at 2^24."
+)
+LOGS: Final = ("logsum", "logsumexp")
+
+
+def without(folds: tuple[str, ...], *gone: str) -> tuple[str, ...]:
+    """The other ones."""
+    return tuple(fold for fold in folds if fold not in gone)
