@@ -51,6 +51,8 @@ SIGNATURES = {
     "SumReport": None,
     "Accumulator": None,
     "Difference": None,
+    "Audit": None,
+    "audit": None,
     "diff": "(old, new=None, *, versions=None, text='foldwise')",
     "operator": None,
     "operators": None,

@@ -187,7 +187,7 @@ def test_the_library_does_not_load_the_command_line() -> None:
 
 def test_every_help_tells_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     overview = written(capsys, "--help")
-    for name in ("ops", "show", "diff", "run", "check", *arrays.summaries()):
+    for name in ("ops", "show", "diff", "run", "check", "audit", *arrays.summaries()):
         assert re.search(rf"^ +{name} +\w", overview, re.MULTILINE), name
         page = written(capsys, name, "--help")
         assert "exit codes:" in page

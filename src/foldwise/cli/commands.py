@@ -15,7 +15,7 @@ from typing import Any, Final
 from foldwise.engine import __version__
 from foldwise.errors import FoldwiseError, FoldwiseWarning
 
-from . import arrays, differences, docs, models, pages
+from . import arrays, audits, differences, docs, models, pages
 from .blocks import visible
 
 WRONG: Final = 2
@@ -23,8 +23,8 @@ INTERRUPTED: Final = 130
 
 ENDINGS: Final = f"""\
 exit codes:
-  0    done; for check: no errors
-  1    check: the model has errors; convert: nodes were refused, nothing written
+  0    done; for check and audit: no errors
+  1    check, audit: errors (with --fix, left ones); convert: refused nodes, no file
   {WRONG}    asked for wrongly, or refused: the message says what and why
   {INTERRUPTED}  interrupted
 """
@@ -41,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--version", action="version", version=f"foldwise {__version__}")
     commands = made.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Command)
-    for module in (models, arrays, pages, differences, docs):
+    for module in (models, audits, arrays, pages, differences, docs):
         module.add(commands)
     return made
 
@@ -93,7 +93,7 @@ def _refused(why: str) -> int:
 
 
 _HERE: Final = (
-    (r"^(operator|load|diff): ", ""),
+    (r"^(operator|load|diff|audit): ", ""),
     (r"limits=Limits\((\w+=\d+)\)", r"--limit \1"),
     (r'(?:run\(\.\.\., )?\bengine="(\w+)"\)?', r"--engine \1"),
     (r"strict=True", "--strict"),

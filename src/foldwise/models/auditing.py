@@ -92,7 +92,7 @@ def findings(
     held = {name: release for name, release in versions.items() if program.dialect in RUNTIMES[name].dialects}
     watch = Watch([row for row in ROWS if row.runtime in held and _concerns(row, held[row.runtime])])
     walked(program, watch, limits)
-    faults = (*_too_new(program, watch.rows, held), *map(_of_node, watch.seen))
+    faults = (*_too_new(program, watch.rows, held), *(_of_node(seen, held) for seen in watch.seen))
     return faults, held, tuple(watch.unread)
 
 
@@ -101,19 +101,19 @@ def _concerns(row: Row, release: str) -> bool:
     return row.affects(release) or not RUNTIMES[row.runtime].runs_models
 
 
-def _of_node(seen: Seen) -> Fault:
+def _of_node(seen: Seen, held: Mapping[str, str]) -> Fault:
     row, surely = seen.shown.row, seen.shown.surely
     level = row.level
-    if not surely and not row.when:
-        level = "note" if seen.shown.unlikely else max(level, "warning", key=LEVELS.index)
-    return _told(row, level, surely, seen.node.label, seen.schema.label)
+    if seen.shown.open or (not surely and not row.when):
+        level = "note" if seen.shown.open else max(level, "warning", key=LEVELS.index)
+    return _told(row, held, level, surely, seen.node.label, seen.schema.label)
 
 
-def _told(row: Row, level: Level, surely: bool, node: str = "", operator: str = "") -> Fault:
-    title = RUNTIMES[row.runtime].title
+def _told(row: Row, held: Mapping[str, str], level: Level, surely: bool, node: str = "", operator: str = "") -> Fault:
+    title, repair = RUNTIMES[row.runtime].title, row.repair_in(held[row.runtime])
     return Fault(
         level, node, operator, row.runtime, title, row.releases, row.effect, surely, row.what, row.when, row.fix,
-        row.repair, row.id,
+        repair, row.id,
     )  # fmt: skip
 
 
@@ -125,7 +125,7 @@ def _too_new(program: Program, rows: Sequence[Row], held: Mapping[str, str]) -> 
             known = runtime.release(held[row.runtime])
             if known.opset < program.opset() or known.ir < program.version:
                 first = runtime.first_with(program.opset(), program.version)
-                yield _told(row._replace(until=first), row.level, surely=True)
+                yield _told(row._replace(until=first), held, row.level, surely=True)
 
 
 def walked(program: Program, watch: Watch, limits: Limits) -> Program:
@@ -155,6 +155,8 @@ class LookingAtLayers(Conversion):
             try:
                 if schema is None or not self.watch.look(self, schema, node, bench, {}, writer):
                     bench.nodes.append(node)
+                if schema is None:
+                    self.infer(node, bench.facts)
             except FoldwiseError as error:
                 self.refuse(node, schema.label if schema else node.operator, error)
                 bench.nodes.append(node)

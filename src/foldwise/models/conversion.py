@@ -8,10 +8,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from foldwise import dtypes
 from foldwise.errors import ConversionError, FoldwiseError
+from foldwise.operators.call import Dim, Shape
 
+from .arithmetic import numpy_of
 from .check import RULES, Finding
 from .graph import Array, Attribute, DialectName, Graph, Node, Program
+from .layers import FROM_LAYERS
 from .limits import Limits
 from .meaning import UNKNOWN, Fact, Meaning, fact_of, meaning
 from .nodes import relabelled, schema_of
@@ -20,6 +24,8 @@ from .rewriting import Bench, Names, RefusedError, names_in
 
 SMALL: Final = 1 << 12
 """Constants of up to so many elements are computed, to know the axes that come of them."""
+ELEMENTWISE: Final = frozenset({*FROM_LAYERS, "Divide", "Power", "Convert", "Clamp", "Round"}) - {"Broadcast"}
+"""Layers whose results have the shape to which their inputs broadcast."""
 
 
 class Conversion:
@@ -91,9 +97,33 @@ class Conversion:
         if made is not None and getattr(made, "size", SMALL + 1) <= SMALL:
             facts[node.outputs[0]] = fact_of(as_array(made))
 
+    def infer(self, node: Node, facts: dict[str, Fact]) -> None:
+        """What an IR does not state of arithmetic: the dtype of ones, and the shape to which its inputs broadcast."""
+        given = [facts.get(name, UNKNOWN) for name in node.inputs]
+        stated = facts.get(node.outputs[0], UNKNOWN)
+        known = all(fact.dtype in dtypes.BY_NAME and fact.shape is not None for fact in given)
+        if not known or (stated.dtype and stated.shape is not None) or node.operator not in ELEMENTWISE:
+            return
+        run = runner("openvino", node, 0, self.limits)
+        ones = [np.ones((1,) * len(fact.shape or ()), numpy_of(str(fact.dtype))) for fact in given]
+        dtype = given[0].dtype if run is None else np.asarray(run(*ones)).dtype.name
+        facts[node.outputs[0]] = Fact(stated.dtype or dtype, broadcast([fact.shape or () for fact in given]))
+
     def bench(self, dialect: DialectName, opset: int, facts: dict[str, Fact], in_function: bool = False) -> Bench:
         """Where a graph is written."""
         return Bench(dialect, opset, self.names, facts, in_function)
+
+
+def broadcast(shapes: Sequence[Shape]) -> Shape:
+    """The shape of what is made element by element, as far as it is known."""
+    rank = max(map(len, shapes))
+    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
+    return tuple(_together(column) for column in zip(*padded, strict=True))
+
+
+def _together(lengths: Sequence[Dim]) -> Dim:
+    longer = {n for n in lengths if n != 1}
+    return longer.pop() if len(longer) == 1 else None if longer else 1
 
 
 def as_array(value: Any) -> Array:

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from foldwise.operators import CATALOG, Schema
+from foldwise.operators import Schema
 from foldwise.runtimes.row import Example
 
 from .arithmetic import numpy_of
@@ -20,7 +20,7 @@ COMPUTED: Final = ("computed", "open")
 def example_model(example: Example) -> Model:
     """One node, with its inputs and its output."""
     onnx = example.dialect == "onnx"
-    schema = CATALOG.find(example.operator, opset=example.opset if onnx else None, dialect=example.dialect)
+    schema = example.schema
     graph = Graph("example", [Value(schema.data.name, example.dtype, example.shape)])
     node = Node(schema.name, [schema.data.name], [schema.output.name], name=schema.name.lower())
     node.domain = "" if onnx else f"opset{schema.version}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -11,10 +11,9 @@ import onnx
 from foldwise import dtypes
 from foldwise.errors import FoldwiseError
 from foldwise.operators import CATALOG
-from foldwise.operators.call import Dim, Shape
 from foldwise.operators.schema import Schema
 
-from .arithmetic import BY_IR, numpy_of
+from .arithmetic import BY_IR
 from .conversion import Conversion, read_in, swept
 from .graph import Graph, Node, Program, Value
 from .layers import ALIKE, FROM_LAYERS
@@ -29,10 +28,6 @@ from .rewriting import Bench, RefusedError
 NOWHERE: Final = RefusedError(
     "operator", "ONNX's form of it is not written here", "replace the layer, or keep the model that it was made from"
 )
-
-
-ELEMENTWISE: Final = frozenset({*FROM_LAYERS, "Divide", "Power", "Convert", "Clamp", "Round"}) - {"Broadcast"}
-"""Layers whose results have the shape to which their inputs broadcast."""
 
 
 class FromOpenvino(Conversion):
@@ -68,7 +63,7 @@ class FromOpenvino(Conversion):
             if found is not None:
                 OnnxWriter(bench, self.exact).write(found, node.outputs[0])
             else:
-                self.infer(node, bench)
+                self.infer(node, bench.facts)
                 self.layer(node, bench)
             self.check(bench.nodes[before:], bench)
         except FoldwiseError as error:
@@ -92,18 +87,6 @@ class FromOpenvino(Conversion):
             why = misfit(node, schema, bench.facts)
             if why:
                 raise RefusedError("dtype", why, "convert to a later opset, or cast it before")
-
-    def infer(self, node: Node, bench: Bench) -> None:
-        """What a file does not state of arithmetic: the dtype of ones, and the shape to which its inputs broadcast."""
-        given = [bench.fact(name) for name in node.inputs]
-        stated = bench.fact(node.outputs[0])
-        known = all(fact.dtype in dtypes.BY_NAME and fact.shape is not None for fact in given)
-        if not known or (stated.dtype and stated.shape is not None) or node.operator not in ELEMENTWISE:
-            return
-        run = runner("openvino", node, 0, self.limits)
-        ones = [np.ones((1,) * len(fact.shape or ()), numpy_of(str(fact.dtype))) for fact in given]
-        dtype = given[0].dtype if run is None else np.asarray(run(*ones)).dtype.name
-        bench.facts[node.outputs[0]] = Fact(stated.dtype or dtype, broadcast([fact.shape or () for fact in given]))
 
     def layer(self, node: Node, bench: Bench) -> None:
         """A layer of another operator."""
@@ -145,18 +128,6 @@ class FromOpenvino(Conversion):
         ids = [onnx.helper.make_opsetid("", self.opset)]
         version: int = max(onnx.helper.find_min_ir_version_for(ids, ignore_unknown=True), OLDEST_IR)
         return Program("onnx", found, version, {"": self.opset}, origin=self.source.origin)
-
-
-def broadcast(shapes: Sequence[Shape]) -> Shape:
-    """The shape of what is made element by element, as far as it is known."""
-    rank = max(map(len, shapes))
-    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
-    return tuple(_together(column) for column in zip(*padded, strict=True))
-
-
-def _together(lengths: Sequence[Dim]) -> Dim:
-    longer = {n for n in lengths if n != 1}
-    return longer.pop() if len(longer) == 1 else None if longer else 1
 
 
 def _later(operator: str, row: Any) -> str:

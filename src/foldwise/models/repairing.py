@@ -26,25 +26,27 @@ def repaired(found: Audit, level: Level) -> Repaired:
     """The model without what was found, as far as that goes."""
     model, current = found.model, found
     reasons: Reasons = {}
+    done: set[tuple[str, str]] = set()
     for _ in range(PASSES):
-        made = _at_other_opset(model, current, reasons) or _rewritten(model, current, reasons)
+        made = _at_other_opset(model, current, reasons) or _rewritten(model, current, reasons, done)
         if made is None:
             break
         model = made
         current = audit(model, tuple(found.versions), found.versions).at_least(level)
-    left = {(fault.node, fault.row) for fault in current.findings}
-    gone = tuple(fault for fault in found.findings if (fault.node, fault.row) not in left)
+    left = {fault.row for fault in current.findings}
+    gone = tuple(fault for fault in found.findings if fault.row not in left or (fault.node, fault.row) in done)
     return Repaired(model, gone, tuple(Left(fault, _why(fault, reasons)) for fault in current.findings))
 
 
-def _rewritten(model: Model, current: Audit, reasons: Reasons) -> Model | None:
+def _rewritten(model: Model, current: Audit, reasons: Reasons, done: set[tuple[str, str]]) -> Model | None:
     """With other nodes in the place of those that show a row; None where none is rewritten."""
-    rows = [row for row in _rows(current) if row.repair and not row.of_model]
+    rows = [row for row in _rows(current) if not row.of_model]
     if not rows:
         return None
     watch = Watch(rows, frozenset(row.id for row in rows))
     made = walked(model.program, watch, model.limits)
     reasons |= watch.refused
+    done.update((seen.node.label, seen.shown.row.id) for seen in watch.rewritten)
     return Model(made, model.limits) if watch.rewritten else None
 
 
@@ -72,8 +74,8 @@ def _wanted(program: Program, row: Row, versions: Mapping[str, str]) -> tuple[in
 
 
 def _rows(current: Audit) -> list[Row]:
-    """The rows that were found."""
-    ids = {fault.row for fault in current.findings}
+    """The rows that were found, and can be repaired."""
+    ids = {fault.row for fault in current.findings if fault.repair}
     return [row for row in ROWS if row.id in ids]
 
 

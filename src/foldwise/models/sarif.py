@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from foldwise.engine import __version__
 from foldwise.runtimes import ROWS, RUNTIMES
 
 if TYPE_CHECKING:
-    from .audit import Audit
+    from .audit import Audit, Fault
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -34,7 +35,7 @@ def log(found: Audit, uri: str) -> dict[str, Any]:
             "ruleIndex": places[fault.row],
             "level": fault.level,
             "message": {"text": str(fault).removeprefix(f"{fault.level}: ")},
-            "locations": [_location(uri, fault.node)],
+            "locations": [_location(uri, fault)],
         }
         for fault in found.findings
     ]
@@ -42,8 +43,9 @@ def log(found: Audit, uri: str) -> dict[str, Any]:
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
 
 
-def _location(uri: str, node: str) -> dict[str, Any]:
-    place: dict[str, Any] = {"physicalLocation": {"artifactLocation": {"uri": uri}}}
-    if node:
-        place["logicalLocations"] = [{"name": node, "kind": "object"}]
+def _location(uri: str, fault: Fault) -> dict[str, Any]:
+    place: dict[str, Any] = {"physicalLocation": {"artifactLocation": {"uri": quote(uri)}}}
+    if fault.node:
+        name = fault.node.split("'", 1)[-1].removesuffix("'")
+        place["logicalLocations"] = [{"name": name, "fullyQualifiedName": fault.node}]
     return place

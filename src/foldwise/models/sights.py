@@ -32,8 +32,8 @@ class Shown(NamedTuple):
 
     row: Row
     surely: bool
-    unlikely: bool = False
-    """Whether it takes a length of 0 that nothing speaks of."""
+    open: bool = False
+    """Whether it takes a dtype that is not stated, or a length of 0 that nothing speaks of."""
 
 
 def misplaced(schema: Schema, node: Node) -> str:
@@ -74,8 +74,13 @@ def shown(rows: Iterable[Row], seen: Sight) -> Iterator[Shown]:
         if any(match is True for match in matches):
             yield Shown(row, not row.when)
         elif None in matches:
-            open_marks = {mark for where in row.where for mark in where.marks if seen.marks.get(mark, False) is None}
-            yield Shown(row, False, "no elements" in open_marks)
+            yield Shown(row, False, any(_open(where, seen) for where in row.where))
+
+
+def _open(where: Where, seen: Sight) -> bool:
+    """Whether what is not known is not to be expected, either."""
+    of_dtype = bool(where.dtypes) and seen.dtype is None
+    return of_dtype or ("no elements" in where.marks and seen.marks["no elements"] is None)
 
 
 def _match(where: Where, seen: Sight) -> Known:

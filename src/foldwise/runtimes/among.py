@@ -26,7 +26,7 @@ LONG_SUMS: Final = (
     Where(("reduce",), SUMS, dtypes=("float32",), marks=("outer axes",), length=LONG),
     Where(("scan",), ("sum",), dtypes=("float32",), length=LONG),
 )
-LONG_SUM: Final = Example("ReduceSum", 13, "float32", (LONG + 8, 2), (0.1,), (0,))
+LONG_SUM: Final = Example("reduce", "sum", 13, "float32", (LONG + 8, 2), (0.1,), (0,))
 ONE_BY_ONE: Final = (
     "Terms along any axis but the last, and steps of a scan, are added one by one: the error grows with their number, "
     "and counting stops at 2^24."

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from .among import EXTREMES, FLOATS, LONG_SUM, LONG_SUMS, ONE_BY_ONE, REDUCTIONS, without
+from .among import EXTREMES, FLOATS, INTEGERS, LONG_SUM, LONG_SUMS, ONE_BY_ONE, REDUCTIONS, without
 from .row import OLDER, Example, Release, Row, Runtime, Where
 
 ONNXRUNTIME: Final = Runtime(
@@ -35,7 +35,7 @@ ROWS: Final = (
         (),
         "The model is of an opset, or of a version of the file format, that came after the release.",
         "Convert it to an older opset.",
-        Example("ReduceLogSum", 28, "float32", (2, 2), (1, 2, 3), (1,), ir=14),
+        Example("reduce", "logsum", 28, "float32", (2, 2), (1, 2, 3), (1,), ir=14),
         repair=OLDER,
         sources=("onnx#5290",),
     ),
@@ -54,7 +54,7 @@ ROWS: Final = (
         ),
         "It has no kernel of this operator for this dtype and refuses the model.",
         "Cast to a wider dtype before, and back after.",
-        Example("ReduceSum", 13, "uint32", (2, 2), (1, 2, 3, 4), (1,)),
+        Example("reduce", "sum", 13, "uint32", (2, 2), (1, 2, 3, 4), (1,)),
         repair="through",
         sources=("onnxruntime#1657", "onnxruntime#2848", "onnxruntime#15357", "onnxruntime#25734"),
     ),
@@ -64,8 +64,8 @@ ROWS: Final = (
         "saturates",
         (Where(("reduce",), ("sum", "l1", "sumsquare"), dtypes=("int32", "int64")),),
         "Integers are added as doubles: a sum beyond the dtype stops at its end, one beyond 2^53 loses digits.",
-        "Take the last step of a CumSum, which wraps, or keep the sums within 2^53.",
-        Example("ReduceSum", 13, "int64", (1, 3), (1700000000123456789, 1700000000123456790, 3), (1,)),
+        "Take the last step of a running sum, which wraps, or keep the sums within 2^53.",
+        Example("reduce", "sum", 13, "int64", (1, 3), (1700000000123456789, 1700000000123456790, 3), (1,)),
         when="the sum leaves the dtype, or passes 2^53",
         level="warning",
         repair="scan",
@@ -79,8 +79,8 @@ ROWS: Final = (
         (Where(("reduce",), ("prod",), dtypes=("int32", "int64")),),
         "Integers are multiplied as doubles: a product beyond the dtype stops at its end, one beyond 2^53 loses its "
         "last digits.",
-        "Take the last step of a CumProd (opset 26), which wraps, or keep the products within 2^53.",
-        Example("ReduceProd", 26, "int32", (1, 2), (1 << 30, 6), (1,), ir=13),
+        "Take the last step of a running product (opset 26), which wraps, or keep the products within 2^53.",
+        Example("reduce", "prod", 26, "int32", (1, 2), (1 << 30, 6), (1,), ir=13),
         when="the product leaves the dtype, or passes 2^53",
         level="warning",
         repair="scan",
@@ -94,7 +94,7 @@ ROWS: Final = (
         (Where(("reduce",), ("mean",), dtypes=("int64",)),),
         "The mean is divided as a double: beyond 2^53 its last digits are lost.",
         "Keep the sums within 2^53, or subtract an offset before.",
-        Example("ReduceMean", 13, "int64", (1, 2), ((1 << 60) + 1, (1 << 60) + 1), (1,)),
+        Example("reduce", "mean", 13, "int64", (1, 2), ((1 << 60) + 1, (1 << 60) + 1), (1,)),
         when="the sum passes 2^53",
         level="warning",
         since="1.27",
@@ -107,7 +107,7 @@ ROWS: Final = (
         (Where(("reduce",), EXTREMES, dtypes=FLOATS),),
         "A NaN is passed over unless it comes first.",
         "Put NaN where IsNaN finds one.",
-        Example("ReduceMax", 18, "float32", (1, 3), (1, float("nan"), 3), (1,)),
+        Example("reduce", "max", 18, "float32", (1, 3), (1, float("nan"), 3), (1,)),
         when="there is a NaN among the elements",
         level="note",
         sources=("onnxruntime#10514",),
@@ -119,7 +119,9 @@ ROWS: Final = (
         (Where(("arg",), dtypes=FLOATS, marks=("last index",)),),
         "With select_last_index=1 a NaN is passed over.",
         "Leave NaNs out before, or take the first index.",
-        Example("ArgMax", 13, "float32", (1, 3), (1, float("nan"), 3), (1,), attributes=(("select_last_index", 1),)),
+        Example(
+            "arg", "argmax", 13, "float32", (1, 3), (1, float("nan"), 3), (1,), attributes=(("select_last_index", 1),)
+        ),
         when="there is a NaN among the elements",
         level="note",
     ),
@@ -130,8 +132,19 @@ ROWS: Final = (
         (Where(("reduce",), EXTREMES, dtypes=("bool",), marks=("no elements",)),),
         "An extreme of no bools is refused.",
         "Cast to uint8 before, and back after.",
-        Example("ReduceMax", 20, "bool", (2, 0), (1,), (1,), ir=10),
+        Example("reduce", "max", 20, "bool", (2, 0), (1,), (1,), ir=10),
         repair="through",
+    ),
+    Row(
+        "onnxruntime-empty-maximum",
+        "onnxruntime",
+        "fails to run",
+        (Where(("reduce",), ("max",), dtypes=(*FLOATS, *INTEGERS), marks=("no elements",)),),
+        "A maximum of no elements is refused.",
+        "Take onnxruntime 1.21 or later.",
+        Example("reduce", "max", 13, "float32", (2, 0), (1,), (1,)),
+        until="1.21",
+        sources=("onnxruntime#7563",),
     ),
     Row(
         "onnxruntime-long-sum",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
-from foldwise.operators import Schema
+from foldwise.operators import CATALOG, Schema
+from foldwise.operators.schema import Kind
 
 Effect = Literal["fails to load", "fails to run", "fails to export", "saturates", "narrows", "ignores axes", "differs"]
 Level = Literal["error", "warning", "note"]
@@ -42,6 +43,8 @@ class Release(NamedTuple):
     number: str
     opset: int = UNLIMITED
     ir: int = UNLIMITED
+    reported: bool = False
+    """Whether others say so, and it was not run here."""
 
 
 class Runtime(NamedTuple):
@@ -53,7 +56,7 @@ class Runtime(NamedTuple):
     """Where its version is looked up."""
     dialects: tuple[str, ...]
     releases: tuple[Release, ...]
-    """Those that the table was held against, the oldest first."""
+    """Those that the table was held against, the oldest first; opsets and file formats are as they load them."""
     runs_models: bool = True
     """Whether it runs models, and does not only write them."""
 
@@ -108,7 +111,8 @@ class Where(NamedTuple):
 class Example(NamedTuple):
     """A model of one node that shows the fault, and what it is given."""
 
-    operator: str
+    kind: Kind
+    fold: str
     opset: int
     dtype: str
     shape: tuple[int, ...]
@@ -120,6 +124,13 @@ class Example(NamedTuple):
     attributes: tuple[tuple[str, int], ...] = ()
     dialect: Literal["onnx", "openvino"] = "onnx"
     ir: int = 8
+
+    @property
+    def schema(self) -> Schema:
+        """The operator's version in that opset."""
+        alike = ("dialect", "kind", "fold")
+        name = next(s.name for s in CATALOG.schemas if all(getattr(s, a) == getattr(self, a) for a in alike))
+        return CATALOG.find(name, opset=self.opset if self.dialect == "onnx" else None, dialect=self.dialect)
 
 
 class Row(NamedTuple):
@@ -141,6 +152,8 @@ class Row(NamedTuple):
     """How grave it is where it surely happens."""
     repair: str = ""
     """The name of what rewrites the node; nothing where nothing here does."""
+    repair_since: str = ""
+    """The first release in which that helps; nothing: in all."""
     since: str = ""
     """The first release that has it; nothing: the oldest known ones have it."""
     until: str = ""
@@ -151,6 +164,10 @@ class Row(NamedTuple):
     def of_model(self) -> bool:
         """Whether its repair is one of the whole model."""
         return self.repair == OLDER or self.repair.startswith("opset ")
+
+    def repair_in(self, version: str) -> str:
+        """What rewrites the node for a release."""
+        return self.repair if numbers(self.repair_since) <= numbers(version) else ""
 
     def affects(self, version: str) -> bool:
         """Whether a release has it."""
@@ -167,7 +184,7 @@ class Row(NamedTuple):
 def span(since: str, until: str) -> str:
     """Releases in words."""
     if since and until:
-        return f"{since} to before {until}"
+        return f"since {since}, before {until}"
     return f"since {since}" if since else f"before {until}" if until else "all known"
 
 
