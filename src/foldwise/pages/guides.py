@@ -27,7 +27,7 @@ GUIDES: Final = {
     "operators": "Every operator of both standards as a callable, and what their versions have in common.",
     "models": "Whole models of both formats: loaded within limits, checked, run, saved.",
     "conversion": "Models in another opset or in the other standard, with the same bits or a refusal.",
-    "audit": "What onnxruntime, OpenVINO, onnx's evaluator and PyTorch's export get wrong about a model, and its repair.",
+    "audit": "What other runtimes refuse in a model or get wrong, in which releases, and the model repaired.",
     "onnxruntime": "Our kernels inside existing sessions of onnxruntime.",
     "command-line": "All of it without writing Python.",
     "numerics": "What a result is, to the bit, and how far it can be off.",
