@@ -27,6 +27,13 @@ LONG_SUMS: Final = (
     Where(("scan",), ("sum",), dtypes=("float32",), length=LONG),
 )
 LONG_SUM: Final = Example("reduce", "sum", 13, "float32", (LONG + 8, 2), (0.1,), (0,))
+FAR: Final = (Where(("reduce", "scan"), ("prod", "l2"), dtypes=("float32", "float64")),)
+"""Whose partial results leave the range where the result does not."""
+FAR_ROOT: Final = Example("reduce", "l2", 13, "float32", (1, 2), (1e20, 1e20), (1,))
+ON_THE_WAY: Final = (
+    "Squares and partial products overflow or underflow on the way, though the result is in range: it comes out as "
+    "infinity, or as 0."
+)
 ONE_BY_ONE: Final = (
     "Terms along any axis but the last, and steps of a scan, are added one by one: the error grows with their number, "
     "and counting stops at 2^24."

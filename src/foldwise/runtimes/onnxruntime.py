@@ -2,7 +2,19 @@
 
 from typing import Final
 
-from .among import EXTREMES, FLOATS, INTEGERS, LONG_SUM, LONG_SUMS, ONE_BY_ONE, REDUCTIONS, without
+from .among import (
+    EXTREMES,
+    FAR,
+    FAR_ROOT,
+    FLOATS,
+    INTEGERS,
+    LONG_SUM,
+    LONG_SUMS,
+    ON_THE_WAY,
+    ONE_BY_ONE,
+    REDUCTIONS,
+    without,
+)
 from .row import OLDER, Example, Release, Row, Runtime, Where
 
 ONNXRUNTIME: Final = Runtime(
@@ -158,5 +170,17 @@ ROWS: Final = (
         level="warning",
         repair="through",
         sources=("numpy#9393", "onnxruntime#28450"),
+    ),
+    Row(
+        "onnxruntime-range",
+        "onnxruntime",
+        "differs",
+        FAR,
+        ON_THE_WAY,
+        "Cast float to double before, and back after.",
+        FAR_ROOT,
+        when="a square or a partial product leaves the dtype's range",
+        level="note",
+        repair="through",
     ),
 )

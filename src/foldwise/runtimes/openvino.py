@@ -2,7 +2,20 @@
 
 from typing import Final
 
-from .among import EXTREMES, FLOATS, INTEGERS, LOGS, LONG_SUM, LONG_SUMS, ONE_BY_ONE, REDUCTIONS, without
+from .among import (
+    EXTREMES,
+    FAR,
+    FAR_ROOT,
+    FLOATS,
+    INTEGERS,
+    LOGS,
+    LONG_SUM,
+    LONG_SUMS,
+    ON_THE_WAY,
+    ONE_BY_ONE,
+    REDUCTIONS,
+    without,
+)
 from .row import Example, Release, Row, Runtime, Where
 
 OPENVINO: Final = Runtime(
@@ -174,6 +187,17 @@ ROWS: Final = (
         sources=("numpy#9393",),
     ),
     Row(
+        "openvino-range",
+        "openvino",
+        "differs",
+        FAR,
+        ON_THE_WAY,
+        "Divide by the largest magnitude before, and multiply after.",
+        FAR_ROOT,
+        when="a square or a partial product leaves the dtype's range",
+        level="note",
+    ),
+    Row(
         "openvino-bytes-saturate",
         "openvino",
         "saturates",
@@ -279,6 +303,17 @@ ROWS: Final = (
         "Write what is left of it: a Convert, or Abs.",
         Example("reduce", "sum", 1, "float32", (2, 2), (1, 2, 3), (), dialect="openvino"),
         repair="plain",
+    ),
+    Row(
+        "openvino-axes-turn-out-empty",
+        "openvino",
+        "fails to run",
+        (Where(("reduce",), marks=("open axes",), dialects=IR),),
+        "Computed axes that turn out to be none raise an error.",
+        "Make the axes a constant, or state how many there are.",
+        Example("reduce", "sum", 1, "float32", (2, 2), (1, 2, 3), (), "open", (("keep_dims", 1),), dialect="openvino"),
+        when="there are none",
+        level="warning",
     ),
     Row(
         "openvino-scan-axis",

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from .among import FLOATS, HALVES, INTEGERS, LOGS, LONG_SUM, LONG_SUMS, ONE_BY_ONE, SUMS
+from .among import FAR, FAR_ROOT, FLOATS, HALVES, INTEGERS, LOGS, LONG_SUM, LONG_SUMS, ON_THE_WAY, ONE_BY_ONE, SUMS
 from .row import Example, Release, Row, Runtime, Where
 
 REFERENCE: Final = Runtime(
@@ -83,6 +83,18 @@ ROWS: Final = (
         level="warning",
         repair="through",
         sources=("numpy#9393",),
+    ),
+    Row(
+        "reference-range",
+        "reference",
+        "differs",
+        FAR,
+        ON_THE_WAY,
+        "Cast float to double before, and back after.",
+        FAR_ROOT,
+        when="a square or a partial product leaves the dtype's range",
+        level="note",
+        repair="through",
     ),
     Row(
         "reference-integer-root",
