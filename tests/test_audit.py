@@ -205,6 +205,15 @@ def test_what_is_not_repaired_says_why() -> None:
     assert left.why == "the folded axes may be empty, and then no step is the last; state the lengths"
 
 
+def test_an_opset_that_cannot_be_had_says_why() -> None:
+    given = loaded("g (float[2,3] x, int64 k) => (float[2,3] y) { [steps] y = CumProd(x, k) }", 26, ir=13)
+    (left,) = fw.audit(given, "onnxruntime", {"onnxruntime": "1.24.1"}).fix().left
+    assert left.fault.releases == "before 1.25.1"
+    assert left.why == (
+        "node 'steps': onnx opset 25 has no CumProd; it came with opset 26; convert to opset 26 or later"
+    )
+
+
 def test_the_given_model_stays_as_it_was() -> None:
     given = loaded(STAMPS, 13)
     made = fw.audit(given).fix()

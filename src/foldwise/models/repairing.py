@@ -59,7 +59,7 @@ def _at_other_opset(model: Model, current: Audit, reasons: Reasons) -> Model | N
         try:
             made = convert(model, opset) if opset != model.program.opset() else model
         except ConversionError as error:
-            reasons["", row.id] = str(error)
+            reasons["", row.id] = "; ".join(f"{each.node}: {each.message}; {each.fix}" for each in error.findings)
             continue
         return Model(replace(made.program, version=min(made.program.version, ir)), model.limits)
     return None

@@ -38,6 +38,8 @@ NAN: Final = float("nan")
 ONNX: Final = ("onnx",)
 IR: Final = ("openvino",)
 
+NOOP: Final = "With noop_with_empty_axes=1 the elements come back as they are, without |x| or log x."
+
 ROWS: Final = (
     # ---- the ONNX frontend
     Row(
@@ -68,11 +70,35 @@ ROWS: Final = (
         "openvino-noop-is-identity",
         "openvino",
         "differs",
-        (Where(("reduce",), ("l1", "l2", "logsum"), marks=("no axes",), dialects=ONNX),),
-        "With noop_with_empty_axes=1 the elements come back as they are, without |x| or log x.",
+        (Where(("reduce",), ("l1", "l2"), marks=("no axes",), dialects=ONNX),),
+        NOOP,
         "Write Abs or Log.",
         Example("reduce", "l1", 18, "float32", (2, 2), (1, -2), attributes=(("noop_with_empty_axes", 1),)),
         repair="plain",
+        sources=("onnx#6103",),
+    ),
+    Row(
+        "openvino-noop-log-is-identity",
+        "openvino",
+        "differs",
+        (Where(("reduce",), ("logsum",), marks=("no axes",), dialects=ONNX),),
+        NOOP,
+        "Write Abs or Log.",
+        Example("reduce", "logsum", 18, "float32", (2, 2), (1, 2), attributes=(("noop_with_empty_axes", 1),)),
+        repair="plain",
+        since="2026.3",
+        sources=("onnx#6103",),
+    ),
+    Row(
+        "openvino-noop-wrong-step",
+        "openvino",
+        "differs",
+        (Where(("reduce",), ("sumsquare", "logsumexp"), marks=("no axes",), dialects=ONNX),),
+        "With noop_with_empty_axes=1 x comes out in place of its square, and log x in place of x.",
+        "Write what is left of it: a product, or the element itself.",
+        Example("reduce", "sumsquare", 18, "float32", (2, 2), (1, 2), attributes=(("noop_with_empty_axes", 1),)),
+        repair="plain",
+        until="2025.4",
         sources=("onnx#6103",),
     ),
     Row(
@@ -250,16 +276,25 @@ ROWS: Final = (
         "openvino",
         "differs",
         (
-            Where(
-                ("reduce",),
-                EXTREMES,
-                dtypes=("float32", "float64", "bfloat16", "int16", "int64", "uint32"),
-                marks=("no elements",),
-            ),
+            Where(("reduce",), EXTREMES, dtypes=("float32", "float64", "bfloat16", "int64"), marks=("no elements",)),
+            Where(("reduce",), ("min",), dtypes=("uint32", "uint64"), marks=("no elements",)),
         ),
         "Of no elements come the ends of float32 or of int32, or 0.",
         "Give it at least one element.",
         Example("reduce", "max", 13, "float32", (2, 0), (1,), (1,)),
+    ),
+    Row(
+        "openvino-empty-extreme-integers",
+        "openvino",
+        "differs",
+        (
+            Where(("reduce",), EXTREMES, dtypes=("int16",), marks=("no elements",)),
+            Where(("reduce",), ("max",), dtypes=("uint32", "uint64"), marks=("no elements",)),
+        ),
+        "Of no elements come the ends of float32 or of int32, or 0.",
+        "Give it at least one element.",
+        Example("reduce", "max", 1, "uint32", (2, 0), (1,), (1,), dialect="openvino"),
+        since="2025.4",
     ),
     Row(
         "openvino-empty-index",
