@@ -9,16 +9,21 @@ from foldwise import folds
 from foldwise.operators import CATALOG, Schema
 from foldwise.operators.definition import DOMAINS, Definition, definition
 from foldwise.operators.prose import edge_cases
+from foldwise.runtimes import ROWS
+from foldwise.runtimes.support import support
 
 from . import difference
 from .comparison import difference_of, pair
 from .drawing import drawings
 from .examples import examples, shown
 from .frame import Page, heading, linked, table
+from .guides import GUIDES
 from .words import said
 
 NAMES = tuple(dict.fromkeys(schema.name for schema in CATALOG.schemas))
 """Every operator of either dialect."""
+STATUSES = ("runs", "wrong", "refused")
+"""What a runtime does with a dtype, in the words that `support` has for it."""
 
 
 def pages() -> Iterator[Page]:
@@ -191,8 +196,32 @@ def _sections(schema: Schema) -> Iterator[str]:
         yield _history(versions, schema)
     yield heading(2, "other dialect")
     yield _counterparts(schema)
+    yield heading(2, "runtimes")
+    yield from _runtimes(schema)
     yield heading(2, "array functions")
     yield _functions(schema)
+
+
+def _runtimes(schema: Schema) -> Iterator[str]:
+    """Which dtypes run in which runtime, and what each of them is known to get wrong."""
+    lines = support(schema)
+    rows = []
+    for runtime in dict.fromkeys((line.title, line.release) for line in lines):
+        mine = [line for line in lines if (line.title, line.release) == runtime]
+        statuses = (" ".join(line.dtype for line in mine if line.status == status) for status in STATUSES)
+        rows.append((escape(" ".join(runtime)), *(types or "-" for types in statuses)))
+    yield table(("runtime", *STATUSES), rows, "runtimes")
+    faults: dict[tuple[str, str], list[str]] = {}
+    for line in lines:
+        for row in line.rows:
+            faults.setdefault((line.title, row), []).append(line.dtype)
+    if faults:
+        yield heading(3, "known faults")
+        told = {row.id: row.fault for row in ROWS}
+        yield _items(
+            f"<b>{escape(title)}</b>, {' '.join(types)}: {escape(told[row])}" for (title, row), types in faults.items()
+        )
+    yield f"<p>{linked('guides/audit.html', GUIDES['audit'])}</p>"
 
 
 def _items(items: Iterable[str]) -> str:

@@ -161,6 +161,11 @@ class Row(NamedTuple):
     sources: tuple[str, ...] = ()
 
     @property
+    def fault(self) -> str:
+        """When what happens, in a sentence."""
+        return f"When {self.when}: {self.what[0].lower()}{self.what[1:]}" if self.when else self.what
+
+    @property
     def of_model(self) -> bool:
         """Whether its repair is one of the whole model."""
         return self.repair == OLDER or self.repair.startswith("opset ")

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from foldwise.operators import Schema
 
 from . import ROWS, RUNTIMES
-from .row import OLDER, REFUSALS, Row, Runtime
+from .row import OLDER, REFUSALS, Runtime
 
 Status = Literal["runs", "refused", "wrong"]
 
@@ -56,9 +56,5 @@ def _line(schema: Schema, runtime: Runtime, release: str, dtype: str) -> Support
     refusing = [row for row in always if row.effect in REFUSALS]
     status: Status = "refused" if refusing else "wrong" if always else "runs"
     telling = dict.fromkeys(refusing or [row for row, _ in mine])
-    note = " ".join(_said(row) for row in telling)
+    note = " ".join(row.fault for row in telling)
     return Support(runtime.name, runtime.title, release, dtype, status, note, tuple(row.id for row in telling))
-
-
-def _said(row: Row) -> str:
-    return f"When {row.when}: {row.what[0].lower()}{row.what[1:]}" if row.when else row.what
