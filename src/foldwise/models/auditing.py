@@ -16,7 +16,7 @@ from .check import Finding
 from .conversion import Conversion, read_in, swept
 from .graph import Node, Program
 from .limits import Limits
-from .meaning import Meaning, axes_array
+from .meaning import Meaning, axes_array, fact_of
 from .nodes import schema_of
 from .repairs import OpenvinoRepairs, Repairs
 from .rewriting import Bench
@@ -67,21 +67,22 @@ class Watch:
             del bench.nodes[nodes:]
             for name in bench.constants.keys() - constants:
                 del bench.constants[name]
-            self.refused[seen.node.label, seen.shown.row.id] = str(error)
+            self.refused[seen.node.label, seen.shown.row.id] = str(error).removeprefix("operator: ")
             return False
         self.rewritten.append(seen)
         return True
 
 
 def as_meant(node: Node, wrong: str, bench: Bench) -> Node:
-    """A node without what its version does not have; axes become an input."""
+    """A node without what its version does not have; axes become an input that only its meaning knows."""
     if not wrong:
         return node
     gone = "axes" if wrong == "axes as an attribute" else "noop_with_empty_axes"
     rest = {name: each for name, each in node.attributes.items() if name != gone}
     if gone != "axes":
         return replace(node, attributes=rest)
-    axes = bench.constant(axes_array(tuple(node.constant("axes"))), what="axes")
+    axes = bench.names.new("axes")
+    bench.facts[axes] = fact_of(axes_array(tuple(node.constant("axes"))))
     return replace(node, inputs=[node.inputs[0], axes], attributes=rest)
 
 

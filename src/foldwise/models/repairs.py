@@ -15,7 +15,7 @@ from .meaning import Fact, Meaning, axes_array
 from .openvino_folds import OpenvinoWriter
 from .rewriting import RefusedError
 
-WRAPPING: Final = ("sum", "prod")
+WRAPPING: Final = ("sum", "prod", "sumsquare")
 """Folds of which signed and unsigned integers have the same bits."""
 
 
@@ -33,6 +33,9 @@ class Repairs(FoldWriter):
 
     def wider(self, m: Meaning, out: str) -> None:
         """In a dtype that holds every value and every result that comes back."""
+        if m.axes == () and m.schema.alone == "x" and m.schema.kind == "reduce":
+            self.alone(m, out)  # a copy, which no dtype improves
+            return
         inner = self.through(m, self.wide(m))
         if m.schema.kind == "arg":
             self.search(inner, out)
@@ -65,6 +68,9 @@ class Repairs(FoldWriter):
         """Sums and products of integers as running ones, axis by axis, of which the last step is kept."""
         if m.fold not in ("sum", "l1", "sumsquare", "prod"):
             raise RefusedError("form", f"no scan has {m.schema.label} as its last step", "keep its values small")
+        if m.axes == ():
+            self.alone(m, out)
+            return
         if m.data.shape is None or m.computed:
             raise RefusedError("axes", f"the rank of '{m.x}' or its axes are not known", "state them")
         if m.may_be_empty:
