@@ -219,9 +219,15 @@ def _runtimes(schema: Schema) -> Iterator[str]:
         yield heading(3, "known faults")
         told = {row.id: row.fault for row in ROWS}
         yield _items(
-            f"<b>{escape(title)}</b>, {' '.join(types)}: {escape(told[row])}" for (title, row), types in faults.items()
+            f"<b>{escape(title)}</b>{_some(types, schema)}: {escape(told[row])}"
+            for (title, row), types in faults.items()
         )
     yield f"<p>{linked('guides/audit.html', GUIDES['audit'])}</p>"
+
+
+def _some(types: list[str], schema: Schema) -> str:
+    """The types that a fault concerns, unless it is all of them."""
+    return "" if len(types) == len(schema.dtypes) else f", {' '.join(types)}"
 
 
 def _items(items: Iterable[str]) -> str:
