@@ -52,3 +52,16 @@ def test_asked_for_wrongly(capsys: pytest.CaptureFixture[str]) -> None:
     assert "opset = 99; accepted are 1 to 28" in refused(capsys, "convert", "sum.onnx", "m.onnx", "--opset", "99")
     assert "an OpenVINO model has none" in refused(capsys, "convert", "sum.onnx", "m.xml", "--opset", "9")
     assert "there is no file" in refused(capsys, "convert", "none.onnx", "m.onnx")
+
+
+def test_where_nothing_can_be_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "taken.onnx").mkdir()
+    assert "there is no folder 'no' for 'm.onnx'; make it first" in refused(capsys, "convert", "sum.onnx", "no/m.onnx")
+    assert "'taken.onnx' is a folder; name a file" in refused(capsys, "convert", "sum.onnx", "taken.onnx")
+    assert sorted(path.name for path in folder.iterdir()) == ["scan.onnx", "sum.onnx", "taken.onnx"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_onto_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    written(capsys, "convert", "sum.onnx", "sum.onnx", "--opset", "11")
+    assert fw.load("sum.onnx").program.opset() == 11

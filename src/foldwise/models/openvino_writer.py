@@ -38,8 +38,6 @@ class Kept(NamedTuple):
 
 def write(program: Program, path: Path) -> None:
     """Write a program to an .xml and the .bin beside it. Both appear whole, the .bin first, or not at all."""
-    if path.is_dir():
-        raise ModelError(f"save: {str(path)!r} is a folder; name a file")
     with written_whole(path) as file, written_whole(path.with_suffix(".bin")) as data:
         for line in document_text(_Writer(program, Storage(data)).document()):
             file.write(line.encode())
