@@ -33,13 +33,16 @@ class Names:
 
     def __init__(self, taken: Iterable[str]) -> None:
         self.taken = set(taken)
+        self.tries: dict[str, int] = {}
+        """How far the numbers after a name are taken: thousands of nodes may have one name."""
 
     def new(self, wanted: str) -> str:
         """A name that nobody has."""
-        name, tries = wanted, 1
+        name, tries = wanted, self.tries.get(wanted, 1)
         while name in self.taken:
             tries += 1
             name = f"{wanted}.{tries}"
+        self.tries[wanted] = tries
         self.taken.add(name)
         return name
 
