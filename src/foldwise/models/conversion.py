@@ -47,21 +47,23 @@ class Conversion:
         if not self.refusals:
             return made
         count = len(self.refusals)
-        listed = "\n".join(f"  {each.node} ({each.operator}): {each.message}; {each.fix}" for each in self.refusals)
-        what = "1 node" if count == 1 else f"{count} nodes"
+        listed = "\n".join(f"  {_named(each)}: {each.message}; {each.fix}" for each in self.refusals)
+        nodes = all(each.operator for each in self.refusals)
+        what = f"{count} {'node' if nodes else 'part'}{'' if count == 1 else 's'}"
         why = f"{what} cannot be converted without changing what the model gives"
         raise ConversionError(f"convert: {self.source.origin}: {why}\n{listed}", self.refusals)
 
-    def refuse(self, node: Node, operator: str, error: FoldwiseError) -> None:
-        """One refusal more."""
+    def refuse(self, node: Node | str, operator: str, error: FoldwiseError) -> None:
+        """One refusal more, of a node or of what is no node and has a name of its own."""
+        label = node if isinstance(node, str) else node.label
         if isinstance(error, RefusedError):
             rule, why, fix = error.rule, error.why, error.way_out
         else:
             rule = next((RULES[each] for each in type(error).__mro__ if each in RULES), "model")
-            text = str(relabelled(error, node.label, operator)).split(": ", 1)[-1]
+            text = str(relabelled(error, label, operator)).split(": ", 1)[-1]
             why, _, fix = text.rpartition("; ")
             why, fix = (why, fix) if why else (fix, "correct the model: foldwise check tells more")
-        self.refusals.append(Finding("error", node.label, operator, rule, why, fix))
+        self.refusals.append(Finding("error", label, operator, rule, why, fix))
 
     def known(self, graph: Graph, inferred: Mapping[str, Fact], around: Mapping[str, Fact]) -> dict[str, Fact]:
         """What is known of a graph's values before its nodes are looked at."""
@@ -87,7 +89,8 @@ class Conversion:
         """What a node makes of small constants, if anything here runs it."""
         given = [facts.get(name, UNKNOWN).array for name in node.inputs]
         arrays = [each for each in given if each is not None and each.size <= SMALL]
-        if len(arrays) < len(given) or len(node.outputs) != 1:
+        open_ = any(each.kind == "reference" for each in node.attributes.values())
+        if len(arrays) < len(given) or len(node.outputs) != 1 or open_:
             return
         run = runner(self.source.dialect, node, opset, self.limits)
         try:
@@ -124,6 +127,10 @@ def broadcast(shapes: Sequence[Shape]) -> Shape:
 def _together(lengths: Sequence[Dim]) -> Dim:
     longer = {n for n in lengths if n != 1}
     return longer.pop() if len(longer) == 1 else None if longer else 1
+
+
+def _named(refusal: Finding) -> str:
+    return f"{refusal.node} ({refusal.operator})" if refusal.operator else refusal.node
 
 
 def as_array(value: Any) -> Array:

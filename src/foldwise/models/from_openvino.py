@@ -21,7 +21,7 @@ from .limits import Limits
 from .meaning import Fact, axes_array
 from .onnx_conversion import OLDEST_IR, refuse_invalid
 from .onnx_folds import OnnxWriter
-from .onnx_nodes import misfit, schema_at
+from .onnx_versions import misfit, schema_at
 from .plumbing import ONNX, runner
 from .rewriting import Bench, RefusedError
 
@@ -114,15 +114,14 @@ class FromOpenvino(Conversion):
             fact = bench.fact(name)
             outputs.append(Value(name, fact.dtype, fact.shape))
         inputs = [Value(value.name, value.dtype, value.shape) for value in graph.inputs]
-        for value in (*inputs, *outputs):
+        for what, value in (*(("input", each) for each in inputs), *(("output", each) for each in outputs)):
             if value.shape is None:
-                end = Node("", [], [value.name])
-                why = f"the rank of '{value.name}' is not known, and ONNX states the shape of each input and output"
-                self.refuse(end, "a value", RefusedError("shape", why, "state it, or how many axes are folded"))
+                why = "its rank is not known, and ONNX states the shape of each input and output"
+                fix = "state it, or how many axes are folded"
+                self.refuse(f"{what} '{value.name}'", "", RefusedError("shape", why, fix))
             elif value.dtype not in dtypes.BY_NAME:
-                end = Node("", [], [value.name])
-                why = f"'{value.name}' is of dtype {value.dtype or 'unknown'}, which ONNX's operators here do not take"
-                self.refuse(end, "a value", RefusedError("dtype", why, "cast it before"))
+                why = f"it is of dtype {value.dtype or 'unknown'}, which ONNX's operators here do not take"
+                self.refuse(f"{what} '{value.name}'", "", RefusedError("dtype", why, "cast it before"))
         found = Graph(graph.name or "model", inputs, outputs, bench.nodes, bench.constants)
         found = swept(found, {*graph.constants, *read_in([graph])}, read_in([found]))
         ids = [onnx.helper.make_opsetid("", self.opset)]
@@ -188,6 +187,10 @@ class _Nodes:
         return [int(n) for n in array.reshape(-1)]
 
     # ---- arithmetic
+
+    def _notequal(self) -> None:
+        equal = self.bench.add("Equal", *self.inputs, fact=Fact("bool"))
+        self.add("Not", equal)
 
     def _identity(self) -> None:
         self.words.same(self.inputs[0], self.out)

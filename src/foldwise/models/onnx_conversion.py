@@ -19,8 +19,8 @@ from .meaning import UNKNOWN, Fact, Meaning
 from .nodes import schema_of
 from .onnx_file import function_order, inferred_program, to_proto
 from .onnx_folds import OnnxWriter
-from .onnx_nodes import converted
-from .rewriting import Bench, RefusedError
+from .onnx_nodes import converted, from_each_use
+from .rewriting import Bench
 
 OLDEST_IR: Final = 8
 """The oldest file format that has whatever a model of any opset may hold."""
@@ -110,10 +110,7 @@ class OnnxConversion(Conversion):
         referring = any(each.kind == "reference" for each in node.attributes.values())
         if referring:
             if form(schema) != form(target) or target.dtypes != schema.dtypes:
-                raise RefusedError(
-                    "attribute", "an attribute comes from each use of the function, where it takes another form",
-                    "write the value into the function",
-                )  # fmt: skip
+                raise from_each_use()
             bench.nodes.append(node)
             return
         found = self.meant(node, opsets, bench.facts)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import onnx
 
-from foldwise import dtypes
-
-from .control import control
 from .graph import Attribute, Graph, Node, Program, Value
-from .layers import ALIKE
 from .limits import Limits
-from .meaning import UNKNOWN, Fact
+from .meaning import Fact
 from .onnx_file import read, to_proto
-from .plumbing import ONNX, runner
+from .onnx_folds import negative_axes
+from .onnx_versions import last_that_fits, misfit, schema_at, trimmed, unfit
+from .plumbing import runner
 from .rewriting import Bench, RefusedError
 
 MOVED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -25,88 +24,62 @@ MOVED: Final[Mapping[str, tuple[str, ...]]] = {
     "Reshape": ("shape",),
     "Clip": ("min", "max"),
     "Slice": ("starts", "ends", "axes"),
+    "Split": ("split",),
 }
 """What were attributes in older opsets and are inputs, in this order, in newer ones."""
-KINDS: Final = {"int", "ints", "float", "floats"}
-ONNX_NAMES: Final = {dtype.name: f"tensor({dtype.onnx})" for dtype in dtypes.TABLE}
-Facts = Mapping[str, Fact]
+COUNTS_FROM_THE_END: Final = 11
+"""The first opset that allows negative axes and positions."""
+LINES: Final = frozenset({"Softmax", "LogSoftmax", "Hardmax"})
+"""What opset 13 made a function of one axis: before, it was one of all axes from that one on, taken together."""
 
 
 def converted(node: Node, source: int, bench: Bench) -> None:
     """Write a node of one opset at that of the bench, or refuse it."""
     old, new = schema_at(node, source), schema_at(node, bench.opset)
-    if old is None or (new is None and not bench.facts):
+    if old is None:
         raise RefusedError("operator", f"ONNX opset {source} has no {node.operator}", "correct the model")
     if new is None:
-        later = old.since_version
-        raise RefusedError(
-            "operator", f"opset {bench.opset} has no {node.operator}", f"convert to opset {later} or later"
-        )
-    if new.deprecated and not old.deprecated:
-        raise RefusedError("operator", f"{node.operator} is gone since opset {new.since_version}", "stay below it")
-    if old.since_version == new.since_version or _means_the_same(node, source, bench.opset):
-        why = "" if old.since_version == new.since_version else misfit(node, new, bench.facts)
-        if not why:
-            bench.nodes.append(node)
-            return
-    else:
-        why = f"{node.operator} is another since opset {max(old.since_version, new.since_version)}"
-    if node.operator == "Constant":
+        raise RefusedError("operator", f"opset {bench.opset} has no {node.operator}", way_out(node, source, bench))
+    node = _without_defaults(node, old, new)
+    if bench.opset < COUNTS_FROM_THE_END <= source and node.operator in FRONT:
+        node = FRONT[node.operator](node, bench)
+    why = unfit(node, source, bench.opset, bench.facts)
+    if not why:
+        bench.nodes.append(node)
+    elif node.operator == "Constant":
         _plain_constant(node, source, bench)
-    elif node.operator in MOVED:
-        _moved(node, old, new, bench)
+    elif _is_moved(node.operator, old, new) and (node.operator != "Split" or bench.opset < source):
+        _moved(node, source, bench)  # of a split, ONNX's converter knows the number of parts that opset 18 asks for
+    elif node.operator in LINES and _is_of_one_axis(node, source, bench):
+        _along_one_axis(node, source, bench)
     else:
         bench.nodes += _officially(node, source, bench, why)
 
 
-def schema_at(node: Node, opset: int) -> Any:
-    """What ONNX says of a node's operator, or None where there is no such operator."""
-    try:
-        return onnx.defs.get_schema(node.operator, opset, "")
-    except onnx.defs.SchemaError:
-        return None
+def _is_moved(operator: str, old: Any, new: Any) -> bool:
+    """Whether one version has as inputs what the other has as attributes."""
+    return operator in MOVED and (MOVED[operator][0] in old.attributes) != (MOVED[operator][0] in new.attributes)
 
 
-def _means_the_same(node: Node, source: int, target: int) -> bool:
-    """Whether an operator does in both opsets what the same function of ours does."""
-    if control(node, source) is not None and control(node, target) is not None:
-        return True
-    if node.operator in ALIKE:
-        return True
-    row = ONNX.get(node.operator)
-    makers = [None, None] if row is None else [row.maker(source), row.maker(target)]
-    return makers[0] is not None and makers[0] is makers[1]
+def way_out(node: Node, source: int, bench: Bench) -> str:
+    """The opset nearest to the one that is asked for at which a node is what it is."""
+    last = last_that_fits(node, source, bench.opset, bench.facts)
+    if last == source:
+        return f"stay at opset {source}, or replace it"
+    return f"convert to opset {last} or {'later' if bench.opset < source else 'earlier'}, or replace it"
 
 
-def misfit(node: Node, schema: Any, facts: Facts) -> str:
-    """What of a node an operator's version does not have, or nothing."""
-    missing = next((name for name in node.attributes if name not in schema.attributes), None)
-    if missing is not None:
-        return f"{schema.name}-{schema.since_version} has no attribute '{missing}'"
-    given = sum(1 for _ in _trimmed(node.inputs))
-    if not schema.min_input <= given <= schema.max_input:
-        return f"{schema.name}-{schema.since_version} has no {given} inputs"
-    for what, names, formals in (("input", node.inputs, schema.inputs), ("output", node.outputs, schema.outputs)):
-        for k, name in enumerate(names):
-            why = _unfit_dtype(facts.get(name, UNKNOWN), schema, formals[min(k, len(formals) - 1)]) if name else ""
-            if why:
-                return f"{schema.name}-{schema.since_version}: its {what} '{name}' {why}"
-    return ""
-
-
-def _unfit_dtype(fact: Fact, schema: Any, formal: Any) -> str:
-    accepted = next((t.allowed_type_strs for t in schema.type_constraints if t.type_param_str == formal.type_str), None)
-    if accepted is None or len(accepted) > 40:  # anything at all
-        return ""
-    if fact.dtype is None:
-        return "" if set(ONNX_NAMES.values()) <= set(accepted) else "is of no known dtype: state it"
-    name = ONNX_NAMES.get(fact.dtype)
-    return "" if name is None or name in accepted else f"may not be {fact.dtype}"
-
-
-def _trimmed(names: list[str]) -> Iterator[str]:
-    last = max((k for k, name in enumerate(names) if name), default=-1)
-    yield from names[: last + 1]
+def _without_defaults(node: Node, old: Any, new: Any) -> Node:
+    """The same without attributes that the other version lacks, where they say what is so without them."""
+    gone = {
+        name
+        for name, each in node.attributes.items()
+        if name not in new.attributes and name in old.attributes and each.kind in ("int", "float")
+        if each.value == getattr(old.attributes[name].default_value, each.kind[0], None)
+        if old.attributes[name].default_value.name
+    }
+    kept = {name: each for name, each in node.attributes.items() if name not in gone}
+    return replace(node, attributes=kept) if gone else node
 
 
 # ---- forms
@@ -114,24 +87,34 @@ def _trimmed(names: list[str]) -> Iterator[str]:
 
 def _plain_constant(node: Node, source: int, bench: Bench) -> None:
     """Its value as a tensor, as every opset has it."""
+    if any(each.kind == "reference" for each in node.attributes.values()):
+        raise from_each_use()
     run = runner("onnx", node, source, Limits())
     if run is None:
         raise RefusedError("attribute", f"opset {bench.opset} has no constant of such a value", "make it a tensor")
     plain = Node("Constant", [], node.outputs, {"value": Attribute("tensor", run())}, node.name)
     why = misfit(plain, schema_at(plain, bench.opset), bench.facts)
     if why:
-        raise RefusedError("dtype", why, f"convert to opset {source}")
+        raise RefusedError("dtype", why, way_out(plain, source, bench))
     bench.nodes.append(plain)
 
 
-def _moved(node: Node, old: Any, new: Any, bench: Bench) -> None:
+def from_each_use() -> RefusedError:
+    """What a function is given, where the other form would have to hold it."""
+    return RefusedError(
+        "attribute", "an attribute comes from each use of the function, where it takes another form",
+        "write the value into the function",
+    )  # fmt: skip
+
+
+def _moved(node: Node, source: int, bench: Bench) -> None:
     """The same with its constants where the other version has them."""
-    names = MOVED[node.operator]
+    names, new = MOVED[node.operator], schema_at(node, bench.opset)
     as_input = names[0] not in new.attributes
     made = _with_inputs(node, names, bench) if as_input else _with_attributes(node, names, bench)
-    why = misfit(made, new, bench.facts)
+    why = misfit(made, new, bench.facts, schema_at(node, source))
     if why:
-        raise RefusedError("form", why, f"convert to opset {old.since_version}")
+        raise RefusedError("form", why, way_out(node, source, bench))
     bench.nodes.append(made)
 
 
@@ -149,7 +132,7 @@ def _with_inputs(node: Node, names: tuple[str, ...], bench: Bench) -> Node:
         else:
             raise RefusedError("form", f"its '{name}' is known only where the model uses it", "write the value there")
     kept = {name: each for name, each in node.attributes.items() if name not in names}
-    return Node("" or node.operator, list(_trimmed(inputs)), node.outputs, kept, node.name, notes=node.notes)
+    return Node("" or node.operator, list(trimmed(inputs)), node.outputs, kept, node.name, notes=node.notes)
 
 
 def _with_attributes(node: Node, names: tuple[str, ...], bench: Bench) -> Node:
@@ -179,6 +162,95 @@ def _with_attributes(node: Node, names: tuple[str, ...], bench: Bench) -> Node:
     return Node(node.operator, node.inputs[:1], node.outputs, attributes, node.name, notes=node.notes)
 
 
+def _is_of_one_axis(node: Node, source: int, bench: Bench) -> bool:
+    """Whether a softmax is taken along one axis that is known, from one side of opset 13 to the other."""
+    rank = bench.fact(node.inputs[0]).rank
+    if not rank or not min(source, bench.opset) < 13 <= max(source, bench.opset):
+        return False
+    return source >= 13 or node.constant("axis", 1) % rank == rank - 1
+
+
+def _along_one_axis(node: Node, source: int, bench: Bench) -> None:
+    """A softmax, where its one axis is all that is left from there on; any other axis is brought there and back."""
+    x, fact = node.inputs[0], bench.fact(node.inputs[0])
+    rank = len(fact.shape or ())
+    axis, last = node.constant("axis", -1 if source >= 13 else 1) % rank, rank - 1
+    order = [*range(axis), last, *range(axis + 1, last), axis]
+    made = Node(node.operator, [x], node.outputs, {"axis": Attribute("int", last)}, node.name)
+    why = misfit(made, schema_at(made, bench.opset), bench.facts, schema_at(node, source))
+    if why:
+        raise RefusedError("dtype", why, way_out(node, source, bench))
+    if axis == last:
+        bench.nodes.append(made)
+        return
+    turned = bench.add("Transpose", x, fact=Fact(fact.dtype), perm=order)
+    there = bench.add(node.operator, turned, fact=Fact(fact.dtype), axis=last)
+    bench.add("Transpose", there, out=node.outputs[0], perm=order)
+
+
+# ---- before negative axes
+
+
+def _axis_from_the_front(node: Node, bench: Bench) -> Node:
+    """The same with its axis counted from the front."""
+    axis = node.attributes.get("axis")
+    if axis is None or axis.kind != "int" or axis.value >= 0:
+        return node
+    rank = bench.fact(node.inputs[0]).rank
+    if rank is None:
+        raise negative_axes(node.inputs[0])
+    return replace(node, attributes={**node.attributes, "axis": Attribute("int", axis.value + rank)})
+
+
+def _axes_from_the_front(node: Node, bench: Bench) -> Node:
+    """The same with its axes counted from the front, which are a list or a constant."""
+    place = 3 if node.operator == "Slice" else 1
+    name = node.inputs[place] if len(node.inputs) > place else ""
+    array, axes = bench.fact(name).array if name else None, node.attributes.get("axes")
+    listed = array.reshape(-1).tolist() if array is not None else axes.value if axes and axes.kind == "ints" else []
+    if all(a >= 0 for a in listed):
+        return node
+    rank = bench.fact(node.inputs[0]).rank
+    if rank is None:
+        raise negative_axes(node.inputs[0])
+    rank += len(listed) if node.operator == "Unsqueeze" else 0
+    counted = [a % rank for a in listed]
+    if array is None:
+        return replace(node, attributes={**node.attributes, "axes": Attribute("ints", counted)})
+    inputs = [*node.inputs]
+    inputs[place] = bench.constant(np.array(counted, array.dtype), what="axes")
+    return replace(node, inputs=inputs)
+
+
+def _places_from_the_front(node: Node, bench: Bench) -> Node:
+    """A Gather with its axis and, where they are constants, its places counted from the front."""
+    node = _axis_from_the_front(node, bench)
+    data, places = (bench.fact(name) for name in node.inputs[:2])
+    if places.array is None or np.all(places.array >= 0):
+        return node
+    length = None if data.shape is None else data.shape[node.constant("axis", 0)]
+    if not isinstance(length, int):
+        raise RefusedError(
+            "axes",
+            f"its places ('{node.inputs[1]}') count from the end, which opset 11 was the first to allow, and the "
+            f"length of '{node.inputs[0]}' along its axis is not known",
+            "state its shape, or convert to opset 11 or later",
+        )
+    counted = np.where(places.array < 0, places.array + length, places.array).astype(places.array.dtype)
+    return replace(node, inputs=[node.inputs[0], bench.constant(counted, what="places")])
+
+
+FRONT: Final[Mapping[str, Callable[[Node, Bench], Node]]] = {
+    "Concat": _axis_from_the_front,
+    "Flatten": _axis_from_the_front,
+    "Gather": _places_from_the_front,
+    "Slice": _axes_from_the_front,
+    "Squeeze": _axes_from_the_front,
+    "Unsqueeze": _axes_from_the_front,
+}
+"""What else counts from the end since opset 11."""
+
+
 # ---- ONNX's converter
 
 
@@ -187,10 +259,10 @@ def _officially(node: Node, source: int, bench: Bench, why: str) -> list[Node]:
 
     Only upward: on the way down it lets pass what means something else, such as a softmax over an inner axis.
     """
-    way_out = f"stay at opset {source}, or replace it"
+    fix = way_out(node, source, bench)
     facts = [bench.fact(name) for name in node.inputs if name]
     if bench.opset < source or any(node.subgraphs()) or any(fact.dtype is None for fact in facts):
-        raise RefusedError("form", why, way_out)
+        raise RefusedError("form", why, fix)
     given = {name: bench.fact(name) for name in node.inputs if name}
     graph = Graph("one", [Value(name, fact.dtype, fact.shape) for name, fact in given.items() if fact.array is None])
     graph.constants = {name: fact.array for name, fact in given.items() if fact.array is not None}
@@ -202,7 +274,7 @@ def _officially(node: Node, source: int, bench: Bench, why: str) -> list[Node]:
         made = read(model, Limits()).graph
     except Exception as error:  # what it has no adapter for, and what its adapters do not expect
         why = f"{why}, and ONNX's own converter does not convert it"
-        raise RefusedError("form", why, way_out) from error
+        raise RefusedError("form", why, fix) from error
     taken = {*given, *node.outputs}
     renamed = {name: name for name in ("", *taken)}
     for name, array in made.constants.items():

@@ -54,9 +54,9 @@ class ToOpenvino(Conversion):
         inputs = [bench.stated(value.name) for value in graph.inputs if value.name not in graph.constants]
         for value in inputs:
             if value.dtype not in dtypes.BY_NAME:
-                node = Node("Parameter", [], [value.name])
-                self.refuse(node, "input", RefusedError("dtype", f"input '{value.name}' is of no dtype that OpenVINO's "
-                            "operators here take", "state its dtype, or leave it out"))  # fmt: skip
+                why = f"it is of dtype {value.dtype or 'unknown'}, which OpenVINO's operators here do not take"
+                fix = "state its dtype, or leave it out"
+                self.refuse(f"input '{value.name}'", "", RefusedError("dtype", why, fix))
         outputs = [bench.stated(value.name) for value in graph.outputs]
         made = [name for node in bench.nodes for name in node.outputs if name]
         values = {name: bench.stated(name) for name in made}
