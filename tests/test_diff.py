@@ -369,7 +369,7 @@ for call in (lambda: fw.diff("Resize-13", "Resize-18"), lambda: fw.diff("ReduceS
         (("ReduceSum", "tf:Sum"), {}, "there is no dialect 'tf'; there are onnx, openvino"),
         (("ReduceSum", "openvino:Resize"), {}, "openvino has no operator 'Resize' here"),
         (("ReduceSum", "ai.onnx.mx:Sum"), {}, "onnx has no domain 'ai.onnx.mx'; it has ai.onnx.ml"),
-        (("ReduceSum", 13), {}, "name = 13 is of type int"),
+        (("ReduceSum", 13), {}, "an operator is of type int; give its name"),
         (("ReduceSum",), {}, "give two operators, or one and versions=(11, 13)"),
         (("ReduceSum", "ReduceSum"), {"versions": (11, 13)}, "give two operators, or one and versions=(11, 13)"),
         (("ReduceSum",), {"versions": 11}, "versions = 11; it must be two ints, beside an operator's name"),
@@ -407,3 +407,9 @@ def test_everything_as_data(old: Schema, new: Schema) -> None:
     assert [each["name"] for each in data["alterations"]] == [each.name for each in difference.alterations]
     assert [each["about"] for each in data["behaviour"]["findings"]]
     assert data["migration"] == list(difference.migration)
+
+
+def test_what_operator_gives_is_taken() -> None:
+    by_name = fw.diff("onnx:ReduceSum-11", "onnx:ReduceSum-13")
+    old, new = fw.operator("onnx:ReduceSum-11"), fw.operator("onnx:ReduceSum-13")
+    assert str(fw.diff(old, new)) == str(fw.diff(old.schema, new)) == str(by_name)

@@ -14,6 +14,7 @@ from .operators import CATALOG, Schema
 
 if TYPE_CHECKING:
     from .behaviour import Behaviour
+    from .operation import Operator
     from .operators.definition import Definition
     from .operators.diff import Alteration, SchemaDiff, TextDiff
 
@@ -118,18 +119,18 @@ class Difference:
 
 
 def diff(
-    old: str | Schema,
-    new: str | Schema | None = None,
+    old: str | Schema | Operator,
+    new: str | Schema | Operator | None = None,
     *,
     versions: tuple[int, int] | None = None,
     text: Text = "foldwise",
 ) -> Difference:
     """What changes from one operator version to another: fw.diff("onnx:ReduceSum-11", "openvino:ReduceSum-1").
 
-    Names are those of `fw.operator`; of one operator, `versions=(11, 13)` chooses two. Where onnx is installed, other
-    operators of onnx are compared, too, by their definitions alone, and `text="onnx"` compares onnx's own definitions
-    and texts of operators whose prose would be ours. Between dialects, inputs go by their place and attributes by
-    their role.
+    Names are those of `fw.operator`, and what that gives is taken, too; of one operator, `versions=(11, 13)` chooses
+    two. Where onnx is installed, other operators of onnx are compared, too, by their definitions alone, and
+    `text="onnx"` compares onnx's own definitions and texts of operators whose prose would be ours. Between dialects,
+    inputs go by their place and attributes by their role.
     """
     if text not in ("foldwise", "onnx"):
         raise OptionError(f'diff: text = {text!r}; accepted are "foldwise" and "onnx"')
@@ -145,8 +146,8 @@ def diff(
 
 
 def _two(
-    old: str | Schema, new: str | Schema | None, versions: tuple[int, int] | None
-) -> tuple[tuple[str | Schema, int | None], ...]:
+    old: str | Schema | Operator, new: str | Schema | Operator | None, versions: tuple[int, int] | None
+) -> tuple[tuple[str | Schema | Operator, int | None], ...]:
     """The two sides, each with the version that was named apart from it."""
     if new is not None and versions is None:
         return (old, None), (new, None)
@@ -158,10 +159,16 @@ def _two(
     return (old, first), (old, second)
 
 
-def _found(name: str | Schema, version: int | None) -> Schema | Definition:
+def _found(name: str | Schema | Operator, version: int | None) -> Schema | Definition:
     """A version of the catalog, or of onnx where the catalog has no such operator."""
-    if isinstance(name, Schema):
-        return name
+    schema = getattr(name, "schema", name)
+    if isinstance(schema, Schema):
+        return schema
+    if not isinstance(name, str):
+        raise ArgumentError(
+            f'diff: an operator is of type {type(name).__name__}; give its name, such as "onnx:ReduceSum-11", or what '
+            f"fw.operator gives"
+        )
     try:
         return CATALOG.find(name, version)
     except UnknownOperatorError as unknown:
