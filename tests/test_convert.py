@@ -222,6 +222,13 @@ def test_asked_for_wrongly(wanted: dict[str, Any], error: type[Exception], messa
         fw.convert(model("g (float[2] x) => (float[2] y) { y = Abs(x) }"), **wanted)
 
 
+def test_unequal_layers_become_two_nodes(tmp_path: Path) -> None:
+    ov = pytest.importorskip("openvino")
+    x = ov.opset1.parameter([2, 3], np.float32, name="x")
+    ov.serialize(ov.Model([ov.opset1.not_equal(x, ov.opset1.sqrt(x))], [x], "unequal"), tmp_path / "m.xml")
+    assert operators(fw.convert(tmp_path / "m.xml", 11, verify=True))[-2:] == ["Equal", "Not"]
+
+
 def test_an_invalid_node_is_refused() -> None:
     given = loaded("g (float[2,3] x) => (float[2,1] y) <int64[1] axes = {5}> { y = ReduceSum(x, axes) }", 13)
     (finding,) = refusals(given, opset=12)

@@ -51,3 +51,9 @@ def test_a_value_that_is_given_twice(tmp_path: Path) -> None:
     total = ov.opset1.reduce_sum(x, ov.opset1.constant(np.array([1])), True)
     ov.serialize(ov.Model([total, total, x], [x], "twice"), tmp_path / "m.xml")
     assert len(fw.convert(tmp_path / "m.xml", 18, verify=True).outputs) == 3
+
+
+def test_layers_that_nothing_here_runs() -> None:
+    given = loaded("g (float[2,3] x) => (float[2,3] y) { y = Sin(x) }", 13)
+    with pytest.raises(fw.ConversionError, match=r"cannot be verified here: .*Sin.*; leave verify out"):
+        fw.convert(given, to="openvino", verify=True)

@@ -65,7 +65,7 @@ def _failed(source: Model, rule: str, text: str, fix: str) -> ConversionError:
 def _engine(source: Model) -> str | None:
     """Who runs the model: foldwise alone if it can, otherwise with another's help."""
     refused: list[str] = []
-    for engine in (None, "onnxruntime", "reference"):
+    for engine in (None, "onnxruntime", "reference") if source.program.dialect == "onnx" else (None,):
         try:
             source.session(engine)
             return engine
