@@ -229,6 +229,16 @@ def test_unequal_layers_become_two_nodes(tmp_path: Path) -> None:
     assert operators(fw.convert(tmp_path / "m.xml", 11, verify=True))[-2:] == ["Equal", "Not"]
 
 
+def test_a_constant_of_half_bytes_comes_with_a_later_opset(tmp_path: Path) -> None:
+    ov = pytest.importorskip("openvino")
+    x = ov.opset1.parameter([2, 3], np.float32, name="x")
+    half = ov.op.Constant(ov.Type.i4, ov.Shape([3]), [0, 1, 0])
+    ov.serialize(ov.Model([ov.opset1.add(x, ov.opset1.convert(half, "f32"))], [x], "half"), tmp_path / "m.xml")
+    (finding,) = refusals(tmp_path / "m.xml", opset=20)
+    assert finding.fix == "convert to opset 21 or later, or cast it before"
+    assert operators(fw.convert(tmp_path / "m.xml", 21)) == ["Cast", "Add"]
+
+
 def test_an_invalid_node_is_refused() -> None:
     given = loaded("g (float[2,3] x) => (float[2,1] y) <int64[1] axes = {5}> { y = ReduceSum(x, axes) }", 13)
     (finding,) = refusals(given, opset=12)

@@ -140,22 +140,25 @@ def as_array(value: Any) -> Array:
 
 def swept(graph: Graph, before: set[str], after: set[str]) -> Graph:
     """A graph without the constants that were read before and are no longer."""
-    gone = before - after - {value.name for value in (*graph.inputs, *graph.outputs)}
-    constants = {name: array for name, array in graph.constants.items() if name not in gone}
-    nodes = [
-        _with_graphs_swept(node, before, after)
-        for node in graph.nodes
-        if node.operator != "Constant" or node.outputs[0] not in gone
-    ]
-    values = {name: value for name, value in graph.values.items() if name not in gone}
+    return _without(graph, before - after)
+
+
+def _without(graph: Graph, unread: set[str]) -> Graph:
+    ends = {value.name for value in (*graph.inputs, *graph.outputs)}
+
+    def stays(name: str) -> bool:
+        return name not in unread or name in ends
+
+    constants = {name: array for name, array in graph.constants.items() if stays(name)}
+    kept = (node for node in graph.nodes if node.operator != "Constant" or stays(node.outputs[0]))
+    nodes = [_with_graphs_swept(node, unread) for node in kept]
+    values = {name: value for name, value in graph.values.items() if stays(name)}
     return replace(graph, constants=constants, nodes=nodes, values=values)
 
 
-def _with_graphs_swept(node: Node, before: set[str], after: set[str]) -> Node:
+def _with_graphs_swept(node: Node, unread: set[str]) -> Node:
     inner = {
-        name: Attribute(
-            kind, swept(value, before, after) if kind == "graph" else [swept(g, before, after) for g in value]
-        )
+        name: Attribute(kind, _without(value, unread) if kind == "graph" else [_without(g, unread) for g in value])
         for name, (kind, value) in node.attributes.items()
         if kind in ("graph", "graphs")
     }

@@ -21,7 +21,7 @@ from .limits import Limits
 from .meaning import Fact, axes_array
 from .onnx_conversion import OLDEST_IR, refuse_invalid
 from .onnx_folds import OnnxWriter
-from .onnx_versions import misfit, schema_at
+from .onnx_versions import first_that_fits, misfit, schema_at
 from .plumbing import ONNX, runner
 from .rewriting import Bench, RefusedError
 
@@ -86,7 +86,9 @@ class FromOpenvino(Conversion):
                 )
             why = misfit(node, schema, bench.facts)
             if why:
-                raise RefusedError("dtype", why, "convert to a later opset, or cast it before")
+                fits = first_that_fits(node, self.opset, bench.facts)
+                later = f"convert to opset {fits} or later, or " if fits else ""
+                raise RefusedError("dtype", why, f"{later}cast it before")
 
     def layer(self, node: Node, bench: Bench) -> None:
         """A layer of another operator."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 import onnx
 
 from foldwise import dtypes
+from foldwise.operators import CATALOG
 
 from .control import control
 from .graph import Node
@@ -95,6 +96,12 @@ def _texts(schema: Any) -> list[Any]:
     for formal in (*schema.inputs, *schema.outputs):
         found += [formal.name, formal.type_str, formal.option, formal.description]
     return [" ".join(each.split()) if isinstance(each, str) else each for each in found]
+
+
+def first_that_fits(node: Node, opset: int, facts: Facts) -> int | None:
+    """The first opset after one whose version of an operator has all that a node asks for."""
+    newest = CATALOG.dialects["onnx"].newest_opset
+    return next((n for n in range(opset + 1, newest + 1) if not misfit(node, schema_at(node, n), facts)), None)
 
 
 def misfit(node: Node, schema: Any, facts: Facts, old: Any = None) -> str:
