@@ -212,7 +212,7 @@ UNKNOWN: list[tuple[type[Exception], tuple[Any, ...], dict[str, Any], str]] = [
     (
         fw.UnknownOperatorError, ("ReduceSum", 12), {},
         "onnx:ReduceSum has no version 12; there are 1, 11, 13, the nearest is onnx:ReduceSum-11 "
-        "(a model's opset goes into opset=12)",
+        "(a model of opset 12 has onnx:ReduceSum-11)",
     ),
     (fw.UnknownOperatorError, ("openvino:ReduceL1-1",), {}, "the nearest is openvino:ReduceL1-4"),
     (fw.UnknownOperatorError, ("ReduceSum", 0), {}, "onnx:ReduceSum has no version 0; there are 1, 11, 13"),

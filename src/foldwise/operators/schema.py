@@ -318,9 +318,11 @@ class Catalog:
             if schema.version == version:
                 return schema
         nearest = min(found, key=lambda s: (abs(s.version - version), s.version))
+        within = found[0].version <= version <= (self.dialects[dialect].newest_opset if dialect == "onnx" else 0)
+        meant = f" (a model of opset {version} has {self._at_opset(found, version).full_name})" if within else ""
         raise UnknownOperatorError(
             f"operator: {dialect}:{name} has no version {version}; there are {_listed(found)}, "
-            f"the nearest is {nearest.full_name} (a model's opset goes into opset={version})"
+            f"the nearest is {nearest.full_name}{meant}"
         )
 
     def named(self, name: str, version: int | None = None, dialect: str | None = None) -> tuple[str, str, int | None]:
