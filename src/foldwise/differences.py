@@ -166,8 +166,8 @@ def _found(name: str | Schema | Operator, version: int | None) -> Schema | Defin
         return schema
     if not isinstance(name, str):
         raise ArgumentError(
-            f'diff: an operator is of type {type(name).__name__}; give its name, such as "onnx:ReduceSum-11", or what '
-            f"fw.operator gives"
+            f"diff: an operator is of type {type(name).__name__}; give its name, such as "
+            f'"{CATALOG.schemas[0].full_name}", or what fw.operator gives'
         )
     try:
         return CATALOG.find(name, version)
