@@ -11,6 +11,7 @@ from .arguments import as_array, flag, normalised_axes, one_axis
 from .engine import INT64, Arg, Reduce, Scan
 from .errors import ArgumentError, OptionError
 from .folds import FOLDS, PLACES
+from .scale import home
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -46,13 +47,16 @@ def reduce_general(
 ) -> Any:
     """What `reduce` does with any but the plainest arguments: check them all, then run."""
     name, fold = ENTRANCES[code]
-    array = as_array(name, x)
+    far = home(x)
+    array = x if far else as_array(name, x)
     source = arguments.accepted(name, array)
     axes = normalised_axes(name, axis, array.ndim)
     result = arguments.chosen_dtype(name, fold, source, dtype, overflow)
     keep = flag(name, "keepdims", keepdims)
     start = arguments.initial_value(name, initial, result, source, overflow)
     reduction = Reduce(fold, axes, result, keep, start, overflow, arguments.chosen_accuracy(name, accuracy))
+    if far:
+        return far.reduce(name, reduction, x, out, where)
     mask = None if where is None else arguments.mask_for(name, where, array)
     if out is not None:
         arguments.check_out(name, out, reduction.shape_for(array.shape), result, fold)
@@ -76,7 +80,8 @@ def scan_general(
 ) -> Any:
     """What `scan` does with any but the plainest arguments: check them all, then run."""
     name, fold = ENTRANCES[code]
-    array = as_array(name, x)
+    far = home(x)
+    array = x if far else as_array(name, x)
     source = arguments.accepted(name, array)
     at = None if axis is None else one_axis(name, "axis", axis, array.ndim)
     scan = Scan(
@@ -95,6 +100,8 @@ def scan_general(
             f"{name}: exclusive=True and include_initial=True exclude each other: the first drops the last "
             f"element to begin with the identity, the second keeps it"
         )
+    if far:
+        return far.scan(name, scan, x, out)
     if out is not None:
         arguments.check_out(name, out, scan.shape_for(array.shape), scan.result, fold)
         if arguments.overlap(array, out) and not arguments.same_memory(array, out):
@@ -110,10 +117,13 @@ def place_general(
 ) -> Any:
     """What `place` does with any but the plainest arguments: check them all, then run."""
     name, fold = ENTRANCES[code]
-    array = as_array(name, x)
+    far = home(x)
+    array = x if far else as_array(name, x)
     arguments.accepted(name, array)
     at = None if axis is None else one_axis(name, "axis", axis, array.ndim)
     arg = Arg(fold, at, flag(name, "keepdims", keepdims), flag(name, "select_last_index", select_last_index))
+    if far:
+        return far.place(name, arg, x, out)
     if out is not None:
         arguments.check_out(name, out, arg.shape_for(array.shape), INT64, fold)
         if arguments.overlap(array, out):
@@ -133,11 +143,11 @@ def many_general(
 ) -> tuple[Any, ...]:
     """What `many` does with any but the plainest arguments: check them all, then run."""
     name = "reduce_many"
-    array = as_array(name, x)
+    far = home(x)
+    array = x if far else as_array(name, x)
     source = arguments.accepted(name, array)
     axes = normalised_axes(name, axis, array.ndim)
     keep = flag(name, "keepdims", keepdims)
-    mask = None if where is None else arguments.mask_for(name, where, array)
     accepted = ", ".join(known)
     if isinstance(folds, str) or not isinstance(folds, Iterable):
         raise ArgumentError(
@@ -152,6 +162,10 @@ def many_general(
         return ()
     chosen = [ENTRANCES[known[each]][1] for each in wanted]
     reductions = [Reduce(fold, axes, fold.result(source), keep) for fold in chosen]
+    if far:
+        folded: tuple[Any, ...] = far.many(name, reductions, x, where)
+        return folded
+    mask = None if where is None else arguments.mask_for(name, where, array)
     return tuple(done if done.ndim else done[()] for done in engine.run_together(reductions, array, mask))
 
 
