@@ -10,7 +10,8 @@ from . import folds
 from .arguments import NUMPY, Accuracy, Array, accepted, as_array, chosen_accuracy, elements_dtype
 from .errors import ArgumentError, DtypeError, FoldwiseError, OptionError, ShapeError, StateError
 from .folds import PLACES, Fold
-from .states import State, Terms, states_of
+from .partial import states_of
+from .states import State, Terms
 
 _MOST: Final = 1 << 50
 """More elements than anybody has; so many counts, exponents and exact sums have room for."""
@@ -207,7 +208,7 @@ def _checked(name: str, fold: Any, dtype: Any, accuracy: Any, shape: Any) -> tup
     known = _known_fold(name, fold)
     source = elements_dtype(name, dtype)
     terms = Terms(known, source, known.result(source), _known_shape(name, shape))
-    states = states_of(known, source)
+    states = states_of(known, source, terms.result)
     if accuracy is None:
         return terms, *next(iter(states.items()))
     wanted = chosen_accuracy(name, accuracy)

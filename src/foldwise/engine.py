@@ -10,7 +10,7 @@ import numpy as np
 from . import _native, arguments, dtypes, whole
 from .arguments import NUMPY, Accuracy, Array, Overflow, dtype_of
 from .dtypes import Dtype
-from .errors import ArgumentError, OptionError, OverflowedError, ShapeError, StateError
+from .errors import ArgumentError, OptionError, ShapeError, StateError
 from .folds import SUM, Fold, Number
 
 __version__: Final = _native.VERSION
@@ -39,7 +39,7 @@ class Reduce(NamedTuple):
         return _run_asked(x, self.axes, where, [self._asked(x, out, where)])[0]
 
     def _asked(self, x: Array, out: Array | None, where: Array | None) -> "_Asked":
-        if _through_floats(self.fold, self.result):
+        if through_floats(self.fold, self.result):
             real = self._replace(result=FLOAT64)._asked(x, None, where)
             return _Asked(
                 real.job,
@@ -55,7 +55,7 @@ class Reduce(NamedTuple):
         if x.size == 0:
             if target.size:
                 with np.errstate(over="ignore"):
-                    target[...] = self._of_nothing()
+                    target[...] = self.of_nothing()
             return _Asked(None, lambda _: _delivered(target, final))
         way = _way(self.fold, dtype_of(x), self.result, self.overflow, x.size, self.accuracy)
         # Axes of length 1 may be added to a view freely, so the core sees arrays of one rank.
@@ -65,7 +65,8 @@ class Reduce(NamedTuple):
             if not fits and self.fold.ending == "root":
                 ranked[...] = whole.roots(x, self.axes, self.result, where)
             else:
-                _refuse_overflow(fits, self.fold.name, self.result, self.overflow)
+                if not fits and self.overflow == "raise":
+                    whole.refuse_overflow(self.fold.name, self.result)
             return _delivered(target, final)
 
         return _Asked((way.job(dtype_of(x), self.result), way.finish(self._start(where is None)), ranked), finish)
@@ -83,7 +84,7 @@ class Reduce(NamedTuple):
         # Over no axis a sum copies its element, the sign of a zero included: it starts from what changes nothing.
         return -0.0 if start == 0 and self.fold.kernel == "sum" and not self.axes and everything else start
 
-    def _of_nothing(self) -> Number:
+    def of_nothing(self) -> Number:
         """The fold of no elements."""
         start = self._start(False)
         if self.fold.ending == "mean":
@@ -107,7 +108,7 @@ class Reduce(NamedTuple):
             mean[np.isnan(mean)] = np.nan  # the one NaN, whatever the division made of it
             return mean
         if self.result.kind != "f" and not count.all():
-            self._of_nothing()
+            self.of_nothing()
         halves = whole.halves(x)
         sums = [self._replace(fold=SUM, result=INT64).run(half, None, where) for half in halves]
         return whole.means(sums, count, self.result)
@@ -196,6 +197,13 @@ def totals_from(digits: Array, special: Array) -> Array:
     return sums
 
 
+def whole_totals(totals: Array) -> Array:
+    """What sums of integers come to, as Python's integers."""
+    digits = total_digits(totals)[0][..., _UNIT_DIGIT:].astype(object)
+    whole_ones: Array = np.asarray((digits << 32 * np.arange(digits.shape[-1]).astype(object)).sum(-1), object)
+    return whole_ones
+
+
 def rounded_totals(totals: Array, ending: str, counts: Array | None, result: Dtype) -> Array:
     """What sums come to, rounded once into a float dtype."""
     found = np.empty(totals.shape[:-1])
@@ -228,7 +236,7 @@ class Scan(NamedTuple):
 
     def run(self, x: Array, out: Array | None = None) -> Array:
         """Scan `x`. `out`, where given, has the result's shape and dtype, and may be `x` itself."""
-        if _through_floats(self.fold, self.result):
+        if through_floats(self.fold, self.result):
             return _delivered(whole.truncated(self.name, self.result, self._replace(result=FLOAT64).run(x)), out)
         if self.accuracy == "exact" and _in_halves(self.fold, dtype_of(x), self.result):
             halves = [self._replace(result=INT64, accuracy="default").run(half) for half in whole.halves(x)]
@@ -252,7 +260,8 @@ class Scan(NamedTuple):
                 self.reverse,
                 self.exclusive or self.include_initial,
             )
-            _refuse_overflow(fits, self.name, self.result, self.overflow)
+            if not fits and self.overflow == "raise":
+                whole.refuse_overflow(self.name, self.result)
         return _delivered(target, final)
 
 
@@ -295,6 +304,8 @@ _TOTALS: Final = len(dtypes.TABLE)
 """In place of a result's dtype: exact sums as they are."""
 TOTAL_DIGITS: Final = _native.TOTAL_WORDS - 4
 """The first words of a total. Then come its infinities and NaNs, as bits, and three words of how far it is carried."""
+_UNIT_DIGIT: Final = 2176 // 32
+"""The digit that counts ones."""
 _TOTAL_ROOM: Final = TOTAL_DIGITS - 4
 """More digits than 2**60 squares of the largest float64 have; beyond these, merging could run out of them."""
 _WORD: Final = (1 << 64) - 1
@@ -358,16 +369,7 @@ def _in_halves(fold: Fold, source: Dtype, result: Dtype) -> bool:
     return wide and fold.exact is not None and not (fold.ending == "mean" and result is FLOAT64)
 
 
-def _refuse_overflow(fits: bool, name: str, result: Dtype, overflow: Overflow) -> None:
-    if overflow == "raise" and not fits:
-        low, high = dtypes.limits(result)
-        raise OverflowedError(
-            f"{name}: an exact result lies outside {result.name} ({low}..{high}); ask for a wider dtype=, "
-            f'or for overflow="saturate" or "wrap"'
-        )
-
-
-def _through_floats(fold: Fold, result: Dtype) -> bool:
+def through_floats(fold: Fold, result: Dtype) -> bool:
     """Whether an integer result is a logarithm: computed in float64, then cut (R-18)."""
     return result.kind in "iu" and (fold.ending == "log" or fold.kernel == "logsumexp")
 
@@ -437,7 +439,7 @@ def route(fold: Fold, source: Dtype, result: Dtype, accuracy: Accuracy) -> Route
     """How the core folds a plain array of that dtype by itself; by no fold (-1) where it does not."""
     way = _way(fold, source, result, "wrap", accuracy=accuracy)
     in_steps = accuracy == "exact" and _in_halves(fold, source, result)
-    if in_steps or _through_floats(fold, result) or (result.kind in "iu" and fold.ending != "none"):
+    if in_steps or through_floats(fold, result) or (result.kind in "iu" and fold.ending != "none"):
         way = way._replace(kernel=-1)
     number, integer, _, _, ending = way.finish(fold.start(result))
     return way.kernel, way.column, result.code, ending, number, integer

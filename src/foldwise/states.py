@@ -6,16 +6,15 @@ from typing import Final, NamedTuple, Self
 
 import numpy as np
 
-from . import engine, folds, whole
-from .arguments import NUMPY, Accuracy, Array
+from . import dtypes, engine, folds, whole
+from .arguments import NUMPY, Array, Overflow
 from .dtypes import Dtype
 from .engine import FLOAT64, INT64, Arg, Reduce
 from .errors import StateError
-from .folds import FOLDS, PLACES, SUM, Fold
+from .folds import FOLDS, SUM, Fold
 
-_L2: Final = folds.BY_NAME["l2"]
-_LOGSUMEXP: Final = folds.BY_NAME["logsumexp"]
 _PROD: Final = folds.BY_NAME["prod"]
+_UINT64: Final = dtypes.BY_NAME["uint64"]
 _EXACT: Final = {fold.kernel: fold.exact for fold in FOLDS if fold.exact is not None}
 """The kernels of sums, and those that do the same exactly."""
 
@@ -27,7 +26,12 @@ class Terms(NamedTuple):
     source: Dtype
     result: Dtype
     shape: tuple[int, ...]
-    """That of the outputs. With none, blocks are folded whole, otherwise along their first axis."""
+    """That of the outputs."""
+    folded: tuple[int, ...] | None = None
+    """Which axes of a block are folded. When nobody says: the first, or without outputs' axes all."""
+    overflow: Overflow = "wrap"
+    last: bool = False
+    """Whether of equal extremes the last is looked for."""
 
     @property
     def outputs(self) -> int:
@@ -36,11 +40,13 @@ class Terms(NamedTuple):
 
     def axes(self, x: Array) -> tuple[int, ...]:
         """The axes of a block that are folded."""
+        if self.folded is not None:
+            return self.folded
         return (0,) if self.shape else tuple(range(x.ndim))
 
-    def fold_into(self, result: Dtype, x: Array, fold: Fold | None = None) -> Array:
+    def fold_into(self, result: Dtype, x: Array, where: Array | None, fold: Fold | None = None) -> Array:
         """A block folded, as the array function does it, into some dtype."""
-        return Reduce(fold or self.fold, self.axes(x), result).run(x)
+        return Reduce(fold or self.fold, self.axes(x), result).run(x, None, where)
 
 
 class State(ABC):
@@ -53,8 +59,8 @@ class State(ABC):
         self.terms = terms
 
     @abstractmethod
-    def add(self, x: Array, seen: int) -> None:
-        """Fold a block that is not empty, after `seen` elements of each output."""
+    def add(self, x: Array, seen: int, where: Array | None = None) -> None:
+        """Fold a block that is not empty, or what a mask chooses of it, after `seen` elements of each output."""
 
     @abstractmethod
     def merge(self, other: Self, seen: int) -> None:
@@ -65,8 +71,13 @@ class State(ABC):
         return None
 
     @abstractmethod
-    def result(self, count: int) -> Array:
-        """What `count` elements of each output come to."""
+    def result(self, count: int | Array) -> Array:
+        """What so many elements of each output come to."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """How much memory it takes."""
 
     @abstractmethod
     def copy(self) -> Self:
@@ -92,11 +103,11 @@ class Totals(State):
         super().__init__(terms)
         self.totals = engine.empty_totals(terms.shape) if totals is None else totals
 
-    def add(self, x: Array, seen: int) -> None:
+    def add(self, x: Array, seen: int, where: Array | None = None) -> None:
         axes = self.terms.axes(x)
-        kept = self.totals[np.newaxis] if self.terms.shape else self.totals.reshape((1,) * x.ndim + (-1,))
+        kept = np.expand_dims(self.totals, axes)
         for kernel, summand in whole.summands(_EXACT[self.terms.fold.kernel], x):
-            engine.add_to_totals(kept, kernel, summand, axes, None)
+            engine.add_to_totals(kept, kernel, summand, axes, where)
 
     def merge(self, other: Self, seen: int) -> None:
         engine.merge_totals(self.totals, other.totals)
@@ -106,15 +117,19 @@ class Totals(State):
         engine.merge_totals(left.totals, other.totals, subtract=True)
         return left
 
-    def result(self, count: int) -> Array:
-        fold, _, result, shape = self.terms
+    def result(self, count: int | Array) -> Array:
+        fold, _, result, shape, *_ = self.terms
         if fold.ending == "log":
             return Reduce(fold, (), result).run(engine.rounded_totals(self.totals, "none", None, FLOAT64))
-        found = engine.rounded_totals(self.totals, fold.ending, np.full(shape, count), result)
+        found = engine.rounded_totals(self.totals, fold.ending, np.broadcast_to(count, shape), result)
         if fold.ending != "root":
             return found
         with np.errstate(invalid="ignore"):  # bfloat16's comparisons mind NaN
             return np.where(found < 0, np.nan, found).astype(found.dtype)
+
+    @property
+    def nbytes(self) -> int:
+        return self.totals.nbytes
 
     def copy(self) -> Self:
         return type(self)(self.terms, self.totals.copy())
@@ -151,6 +166,19 @@ class Totals(State):
         return cls(terms, totals.reshape(*terms.shape, totals.shape[-1]))
 
 
+class Integers(Totals):
+    """Exact sums of integers whose results are integers: judged, divided or rooted only when somebody looks."""
+
+    def result(self, count: int | Array) -> Array:
+        fold, terms = self.terms.fold, self.terms
+        exact = engine.whole_totals(self.totals)
+        if fold.ending == "mean":
+            return whole.cut_means(exact, np.broadcast_to(count, terms.shape), terms.result)
+        if fold.ending == "root":
+            return whole.cut_roots(exact, terms.result)
+        return whole.judged(fold.name, exact, terms.result, terms.overflow)
+
+
 def _between(begin: Array, end: Array, count: int) -> Array:
     """Which of so many places lie between two, for each pair of these."""
     places = np.arange(count)
@@ -179,16 +207,16 @@ class Arrays(State):
         """The state before anything was seen."""
 
     @abstractmethod
-    def folded(self, x: Array) -> tuple[Array, ...]:
-        """The state of a block."""
+    def folded(self, x: Array, where: Array | None) -> tuple[Array, ...]:
+        """The state of a block, or of what a mask chooses of it."""
 
     @abstractmethod
     def joined(self, left: tuple[Array, ...], right: tuple[Array, ...], seen: int) -> tuple[Array, ...]:
         """The state of what two have seen, the left one `seen` elements of each output."""
 
-    def add(self, x: Array, seen: int) -> None:
+    def add(self, x: Array, seen: int, where: Array | None = None) -> None:
         with np.errstate(all="ignore"):
-            self._join(self.folded(x), seen)
+            self._join(self.folded(x, where), seen)
 
     def merge(self, other: Self, seen: int) -> None:
         self._join(other.arrays, seen)
@@ -197,6 +225,10 @@ class Arrays(State):
         with np.errstate(all="ignore"):
             joined = self.joined(self.arrays, right, seen)
         self.arrays = tuple(np.asarray(each, old.dtype) for each, old in zip(joined, self.arrays, strict=True))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(each.nbytes for each in self.arrays)
 
     def copy(self) -> Self:
         return type(self)(self.terms, self.arrays)
@@ -235,8 +267,8 @@ class Joined(Arrays):
     def nothing(cls, terms: Terms) -> tuple[Array, ...]:
         return (np.full(terms.shape, terms.fold.start(terms.result), NUMPY[terms.result.code]),)
 
-    def folded(self, x: Array) -> tuple[Array, ...]:
-        return (self.terms.fold_into(self.terms.result, x),)
+    def folded(self, x: Array, where: Array | None) -> tuple[Array, ...]:
+        return (self.terms.fold_into(self.terms.result, x, where),)
 
     def joined(self, left: tuple[Array, ...], right: tuple[Array, ...], seen: int) -> tuple[Array, ...]:
         return (Reduce(self._join_by, (0,), self.terms.result).run(np.stack([left[0], right[0]])),)
@@ -246,8 +278,36 @@ class Joined(Arrays):
             return None
         return type(self)(self.terms, (np.asarray(np.subtract(self.arrays[0], other.arrays[0])),))
 
-    def result(self, count: int) -> Array:
+    def result(self, count: int | Array) -> Array:
         return self.arrays[0].copy()
+
+
+class Factors(Arrays):
+    """Exact products of integers, as far as 64 bits go: magnitudes modulo 2**64, signs, and how large they are."""
+
+    _BEYOND: Final = 2.0**80
+    """Larger than any integer of 64 bits, and all that needs to be known of larger ones: only a 0 brings them back."""
+
+    @classmethod
+    def nothing(cls, terms: Terms) -> tuple[Array, ...]:
+        return np.ones(terms.shape, np.uint64), np.zeros(terms.shape, np.bool_), np.ones(terms.shape)
+
+    def folded(self, x: Array, where: Array | None) -> tuple[Array, ...]:
+        magnitudes, below = whole.magnitudes(x), x < 0
+        modulo, size = (self.terms.fold_into(kind, magnitudes, where, _PROD) for kind in (_UINT64, FLOAT64))
+        odd = self.terms.fold_into(INT64, below, where, SUM) & 1
+        return modulo, odd.astype(np.bool_), size
+
+    def joined(self, left: tuple[Array, ...], right: tuple[Array, ...], seen: int) -> tuple[Array, ...]:
+        sizes = [each[2].clip(None, self._BEYOND) for each in (left, right)]
+        return left[0] * right[0], left[1] ^ right[1], sizes[0] * sizes[1]
+
+    def result(self, count: int | Array) -> Array:
+        modulo, below, size = self.arrays
+        # What fits 64 bits is a product of at most 64 factors but for ones: its size is off by far less than 2**62.
+        whole_size = np.where(np.abs(size - modulo) < 2.0**62, modulo.astype(object), 1 << 80)
+        exact = np.asarray(np.where(below, -whole_size, whole_size), object)
+        return whole.judged(self.terms.fold.name, exact, self.terms.result, self.terms.overflow)
 
 
 class Place(Arrays):
@@ -257,20 +317,34 @@ class Place(Arrays):
     def nothing(cls, terms: Terms) -> tuple[Array, ...]:
         return np.zeros(terms.shape, NUMPY[terms.source.code]), np.full(terms.shape, -1, np.int64)
 
-    def folded(self, x: Array) -> tuple[Array, ...]:
-        if not self.terms.shape:
-            at = Arg(self.terms.fold, None).run(x)
+    def folded(self, x: Array, where: Array | None) -> tuple[Array, ...]:
+        fold, last, axes = self.terms.fold, self.terms.last, self.terms.axes(x)
+        if len(axes) == x.ndim:
+            at = Arg(fold, None, last=last).run(x)
             return np.asarray(x[np.unravel_index(int(at), x.shape)]), at
-        at = Arg(self.terms.fold, 0).run(x)
-        return np.take_along_axis(x, at[np.newaxis], 0)[0], at
+        at = Arg(fold, axes[0], last=last).run(x)
+        return np.take_along_axis(x, np.expand_dims(at, axes), axes[0]).squeeze(axes), at
 
     def joined(self, left: tuple[Array, ...], right: tuple[Array, ...], seen: int) -> tuple[Array, ...]:
-        (best, at), (others, place) = left, right
-        better = Arg(self.terms.fold, 0).run(np.stack([best, others])) > 0
-        takes = (place >= 0) & (better | (at < 0))
-        return np.where(takes, others, best), np.where(takes, place + seen, at)
+        return self.better(left, (right[0], np.where(right[1] < 0, -1, right[1] + seen)))
 
-    def result(self, count: int) -> Array:
+    def better(self, one: tuple[Array, ...], other: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Of two extremes and their places the better ones: in whatever order they come, of equals the first place."""
+        (best, at), (others, places) = one, other
+        both = np.stack([best, others])
+        first, last = (Arg(self.terms.fold, 0, last=last).run(both) for last in (False, True))
+        sooner = (places > at) if self.terms.last else (places < at)
+        takes = (places >= 0) & ((at < 0) | np.where(first == last, first == 1, sooner))
+        return np.where(takes, others, best), np.where(takes, places, at)
+
+    def place(self, found: tuple[Array, ...]) -> None:
+        """Take an extreme whose place is already that among all elements."""
+        self.arrays = tuple(
+            np.asarray(each, old.dtype)
+            for each, old in zip(self.better(self.arrays, found), self.arrays, strict=True)
+        )
+
+    def result(self, count: int | Array) -> Array:
         return self.arrays[1].copy()
 
     @classmethod
@@ -280,159 +354,3 @@ class Place(Arrays):
         if at.size and not ((at >= 0).all() and at.max() < count if count else (at == -1).all()):
             raise StateError(f"there are no such places among {count} elements")
         return state
-
-
-class Pair(Arrays):
-    """Sums of floats by one addition in float64 for each block, and what those additions lost."""
-
-    merges = False
-
-    @classmethod
-    def nothing(cls, terms: Terms) -> tuple[Array, ...]:
-        return np.zeros(terms.shape), np.zeros(terms.shape)
-
-    def folded(self, x: Array) -> tuple[Array, ...]:
-        total = self.terms.fold_into(FLOAT64, x, self.terms.fold._replace(ending="none"))
-        return total, np.zeros(total.shape)
-
-    def joined(self, left: tuple[Array, ...], right: tuple[Array, ...], seen: int) -> tuple[Array, ...]:
-        total = left[0] + right[0]
-        back = total - left[0]
-        lost = (left[0] - (total - back)) + (right[0] - back)
-        return total, left[1] + right[1] + lost
-
-    def result(self, count: int) -> Array:
-        fold, _, result, _ = self.terms
-        with np.errstate(all="ignore"):
-            total = _corrected(*self.arrays)
-            if fold.ending == "log":
-                return Reduce(fold, (), result).run(total)
-            return _rounded(total / count if fold.ending == "mean" else total, result)
-
-
-class Squares(Pair):
-    """Such sums of squares, in units of 4**exponent, so that no square leaves the range."""
-
-    _LEAST: Final = -(1 << 14)
-    """The exponent of zeros, below that of any other number."""
-
-    @classmethod
-    def nothing(cls, terms: Terms) -> tuple[Array, ...]:
-        return *super().nothing(terms), np.full(terms.shape, cls._LEAST, np.int64)
-
-    def folded(self, x: Array) -> tuple[Array, ...]:
-        norm, exponent = _split(self.terms.fold_into(FLOAT64, x, _L2), self._LEAST)
-        return norm * norm, np.zeros(norm.shape), exponent
-
-    def joined(self, left: tuple[Array, ...], right: tuple[Array, ...], seen: int) -> tuple[Array, ...]:
-        exponent = np.maximum(left[2], right[2])
-        here, there = (tuple(np.ldexp(part, 2 * (side[2] - exponent)) for part in side[:2]) for side in (left, right))
-        return *super().joined(here, there, seen), exponent
-
-    def result(self, count: int) -> Array:
-        total, lost, exponent = self.arrays
-        with np.errstate(all="ignore"):
-            squares = _corrected(total, lost)
-            if self.terms.fold.ending == "root":
-                return _rounded(np.ldexp(np.sqrt(squares), exponent), self.terms.result)
-            return _rounded(np.ldexp(squares, 2 * exponent), self.terms.result)
-
-
-class Product(Arrays):
-    """Products of floats as a fraction and an exponent, so that only the result meets the dtype's range."""
-
-    _GROUP: Final = 512
-    """So many fractions from a half up have a product in the normal range."""
-
-    @classmethod
-    def nothing(cls, terms: Terms) -> tuple[Array, ...]:
-        return np.ones(terms.shape), np.zeros(terms.shape, np.int64)
-
-    def folded(self, x: Array) -> tuple[Array, ...]:
-        product = self.terms.fold_into(FLOAT64, x)
-        if ((np.abs(product) >= np.finfo(np.float64).tiny) & (np.abs(product) < np.inf)).all():
-            return _split(product)
-        fraction, exponent = self._summed(*_split(x.reshape(-1, *self.terms.shape)))
-        while len(fraction) > 1:
-            groups = -(-len(fraction) // self._GROUP)
-            padded = np.ones((groups * self._GROUP, *self.terms.shape))
-            padded[: len(fraction)] = fraction
-            grouped = padded.reshape(groups, self._GROUP, *self.terms.shape)
-            fraction, more = self._summed(*_split(Reduce(_PROD, (1,), FLOAT64).run(grouped)))
-            exponent = exponent + more
-        return fraction[0], exponent
-
-    @staticmethod
-    def _summed(fraction: Array, exponent: Array) -> tuple[Array, Array]:
-        """With the exponents summed along the first axis."""
-        return fraction, Reduce(SUM, (0,), INT64).run(exponent)
-
-    def joined(self, left: tuple[Array, ...], right: tuple[Array, ...], seen: int) -> tuple[Array, ...]:
-        fraction, exponent = _split(left[0] * right[0])
-        return fraction, left[1] + right[1] + exponent
-
-    def result(self, count: int) -> Array:
-        fraction, exponent = self.arrays
-        with np.errstate(all="ignore"):
-            return _rounded(np.ldexp(fraction, exponent.clip(-5000, 5000)), self.terms.result)
-
-
-class LogSumExp(Arrays):
-    """The largest logarithm of a block's sum so far, and the logarithm of what all come to in units of that sum."""
-
-    @classmethod
-    def nothing(cls, terms: Terms) -> tuple[Array, ...]:
-        return np.full(terms.shape, -np.inf), np.zeros(terms.shape)
-
-    def folded(self, x: Array) -> tuple[Array, ...]:
-        largest = self.terms.fold_into(FLOAT64, x)
-        return largest, np.zeros(largest.shape)
-
-    def joined(self, left: tuple[Array, ...], right: tuple[Array, ...], seen: int) -> tuple[Array, ...]:
-        largest = np.maximum(left[0], right[0])
-        # Of two infinities neither is the smaller, though their difference is no number.
-        parts = [np.where(side[0] == largest, 0, side[0] - largest) + side[1] for side in (left, right)]
-        return largest, Reduce(_LOGSUMEXP, (0,), FLOAT64).run(np.stack(parts))
-
-    def result(self, count: int) -> Array:
-        largest, more = self.arrays
-        return _rounded(largest + more, self.terms.result)
-
-
-def _split(x: Array, least: int = 0) -> tuple[Array, Array]:
-    """Floats as fractions from a half up and exponents; what has none, such as 0 and infinities, has the least."""
-    fraction, exponent = np.frexp(x.astype(np.float64))
-    return fraction, np.where(np.isfinite(fraction) & (fraction != 0), exponent, least)
-
-
-def _corrected(total: Array, lost: Array) -> Array:
-    """A sum with what was lost on the way, unless it is infinite, where nobody knows that."""
-    return np.where(np.isfinite(total), total + lost, total)
-
-
-def _rounded(found: Array, result: Dtype) -> Array:
-    """Float64 rounded into a dtype, with the one NaN."""
-    with np.errstate(over="ignore"):
-        return np.asarray(np.where(np.isnan(found), np.nan, found)).astype(NUMPY[result.code])
-
-
-# ---- which state a fold has
-
-_OF_FLOATS: Final[dict[str, dict[Accuracy, type[State]]]] = {
-    "sum": {"exact": Totals, "default": Pair},
-    "l1": {"exact": Totals, "default": Pair},
-    "sumsquare": {"exact": Totals, "default": Squares},
-    "prod": {"default": Product},
-    "logsumexp": {"default": LogSumExp},
-}
-"""By the fold's kernel; the first is what nobody needs to ask for."""
-
-
-def states_of(fold: Fold, source: Dtype) -> dict[Accuracy, type[State]]:
-    """The states that a fold of a dtype can have. Where results are exact by themselves, there is but that one."""
-    if fold in PLACES:
-        return {"exact": Place}
-    if fold.result(source).kind != "f" or fold.kernel not in _OF_FLOATS:
-        return {"exact": Joined}
-    states = _OF_FLOATS[fold.kernel]
-    return states if source.kind == "f" or "exact" not in states else {"exact": states["exact"]}

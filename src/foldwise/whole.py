@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NoReturn
 
 import numpy as np
 
 from . import dtypes
-from .arguments import NUMPY, Array
+from .arguments import NUMPY, Array, Overflow
 from .dtypes import Dtype
 from .errors import OverflowedError
 
@@ -25,6 +25,31 @@ def truncated(name: str, result: Dtype, found: Array) -> Array:
     return cut.astype(NUMPY[result.code])
 
 
+def refuse_overflow(name: str, result: Dtype) -> NoReturn:
+    """What overflow="raise" asks for."""
+    low, high = dtypes.limits(result)
+    raise OverflowedError(
+        f"{name}: an exact result lies outside {result.name} ({low}..{high}); ask for a wider dtype=, "
+        f'or for overflow="saturate" or "wrap"'
+    )
+
+
+def judged(name: str, exact: Array, result: Dtype, overflow: Overflow) -> Array:
+    """Python's integers in a dtype that may be too narrow for them."""
+    low, high = dtypes.limits(result)
+    fits = (exact >= low) & (exact <= high)
+    if overflow == "raise" and not np.all(fits):
+        refuse_overflow(name, result)
+    if overflow == "saturate":
+        exact = np.minimum(np.maximum(exact, low), high)
+    return np.asarray(exact & _WORD, np.uint64).astype(NUMPY[result.code])
+
+
+def magnitudes(x: Array) -> Array:
+    """Those of integers, the lowest one's included."""
+    return np.abs(x).view(f"u{x.dtype.itemsize}") if x.dtype.kind == "i" else x
+
+
 def halves(x: Array) -> tuple[Array, Array]:
     """The upper and the lower 32 bits of integers: so halved, 64 bits hold their sums."""
     return (x >> 32, x & 0xFFFFFFFF) if x.dtype.itemsize == 8 else (np.zeros_like(x), x)
@@ -35,7 +60,7 @@ def summands(kernel: str, x: Array) -> list[tuple[str, Array]]:
     if x.dtype.kind not in "iu" or x.dtype.itemsize < 8:
         return [(kernel, x if x.dtype.kind not in "iub" else x.astype(np.float64))]
     if kernel == "exact_l1" and x.dtype.kind == "i":
-        x = np.abs(x).view(np.uint64)  # the lowest integer's magnitude included
+        x = magnitudes(x)
     high, low = (x >> 32).astype(np.float64) * 2.0**32, (x & 0xFFFFFFFF).astype(np.float64)
     if kernel != "exact_sumsquare":
         return [("exact_sum", high), ("exact_sum", low)]
@@ -63,16 +88,23 @@ def joined(halves: Sequence[Array], result: Dtype) -> Array:
 
 def means(sums: Sequence[Array], count: Array, result: Dtype) -> Array:
     """The exact means, from the sums of the halves: cut toward zero, or rounded once."""
-    cut = result.kind != "f"
-
-    def mean(total: int, n: int) -> int | float:
-        if cut:
-            return (abs(total) // n * (1 if total >= 0 else -1)) & _WORD
-        return total / n if n else math.nan
-
     high, low = (half.astype(object) for half in sums)
-    each = np.vectorize(mean, otypes=[np.uint64 if cut else np.float64])
-    found: Array = each((high << 32) + low, count.astype(object))
+    exact = np.asarray((high << 32) + low, object)
+    if result.kind != "f":
+        return cut_means(exact, count, result)
+    found: Array = np.vectorize(lambda total, n: total / n if n else math.nan, otypes=[np.float64])(
+        exact, count.astype(object)
+    )
+    return found.astype(NUMPY[result.code])
+
+
+def cut_means(exact: Array, count: Array, result: Dtype) -> Array:
+    """The means of exact sums, cut toward zero."""
+
+    def mean(total: int, n: int) -> int:
+        return (abs(total) // n * (1 if total >= 0 else -1)) & _WORD
+
+    found: Array = np.vectorize(mean, otypes=[np.uint64])(exact, count.astype(object))
     return found.astype(NUMPY[result.code])
 
 
@@ -80,5 +112,10 @@ def roots(x: Array, axes: tuple[int, ...], result: Dtype, where: Array | None) -
     """The rare root of a sum of squares beyond 128 bits, by Python's integers."""
     chosen = x if where is None else np.where(where, x, 0)
     squares = np.sum(chosen.astype(object) ** 2, axis=axes, keepdims=True)
+    return cut_roots(squares, result)
+
+
+def cut_roots(squares: Array, result: Dtype) -> Array:
+    """The roots of integers, cut to integers."""
     found: Array = np.vectorize(lambda square: math.isqrt(square) & _WORD, otypes=[np.uint64])(squares)
     return found.astype(NUMPY[result.code])

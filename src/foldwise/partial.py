@@ -1,0 +1,154 @@
+"""A reduction in progress over blocks that are folded along any axes: which state it has, and what becomes of it."""
+
+import struct
+from typing import Final, Self
+
+import numpy as np
+
+from . import whole
+from .arguments import NUMPY, Accuracy, Array
+from .dtypes import Dtype
+from .engine import FLOAT64, INT64, Arg, Reduce, through_floats
+from .errors import ShapeError, StateError
+from .folds import PLACES, SUM, Fold
+from .rounding_states import LogSumExp, Pair, Product, Squares
+from .states import Factors, Integers, Joined, Place, State, Terms, Totals
+
+_OF_FLOATS: Final[dict[str, dict[Accuracy, type[State]]]] = {
+    "sum": {"exact": Totals, "default": Pair},
+    "l1": {"exact": Totals, "default": Pair},
+    "sumsquare": {"exact": Totals, "default": Squares},
+    "prod": {"default": Product},
+    "logsumexp": {"default": LogSumExp},
+}
+"""By the fold's kernel; the first is what nobody needs to ask for."""
+
+
+def states_of(fold: Fold, source: Dtype, result: Dtype) -> dict[Accuracy, type[State]]:
+    """The states that a fold of a dtype can have. Where results are exact by themselves, there is but that one."""
+    if fold in PLACES:
+        return {"exact": Place}
+    if result.kind != "f":
+        return {"exact": Joined if fold.ending == "none" else Integers}
+    if fold.kernel not in _OF_FLOATS:
+        return {"exact": Joined}
+    states = _OF_FLOATS[fold.kernel]
+    return states if source.kind == "f" or "exact" not in states else {"exact": states["exact"]}
+
+
+def _state_of(reduction: Reduce, source: Dtype) -> type[State]:
+    """The state of a reduction: sums are exact, whatever was asked."""
+    if reduction.overflow != "wrap":
+        return Factors if reduction.fold.kernel == "prod" else Integers
+    return next(iter(states_of(reduction.fold, source, reduction.result).values()))
+
+
+def at_once(reduction: Reduce, x: Array, where: Array | None = None) -> Array:
+    """A block that has all elements of its outputs: the bits of a Partial, and nothing to remember."""
+    if reduction.fold.ending != "log":
+        return reduction._replace(accuracy="exact").run(x, None, where)
+    total = reduction._replace(fold=SUM, result=FLOAT64, accuracy="exact").run(x, None, where)
+    return reduction._replace(axes=(), keepdims=False).run(total)
+
+
+class Partial:
+    """A reduction of an array that comes in blocks, in any order: what it has seen so far.
+
+    The blocks are of the same rank as the array. `outputs` is the shape of the results that these blocks take part in,
+    without the folded axes: that of the array's, or of a part of it.
+    """
+
+    __slots__ = ("_count", "_state", "_terms", "asked")
+
+    def __init__(self, asked: Reduce | Arg, source: Dtype, outputs: tuple[int, ...], rank: int) -> None:
+        self.asked = asked
+        self._count: int | Array = 0
+        if isinstance(asked, Arg):
+            folded = tuple(range(rank)) if asked.axis is None else (asked.axis,)
+            self._terms = Terms(asked.fold, source, INT64, outputs, folded, last=asked.last)
+            self._state: State = Place(self._terms)
+            return
+        if through_floats(asked.fold, asked.result):
+            asked = asked._replace(result=FLOAT64)
+        self._terms = Terms(asked.fold, source, asked.result, outputs, asked.axes, asked.overflow)
+        self._state = _state_of(asked, source)(self._terms)
+
+    @staticmethod
+    def bytes_for(asked: Reduce | Arg, source: Dtype) -> int:
+        """How much memory each output takes."""
+        return Partial(asked, source, (), 0)._state.nbytes
+
+    def add(self, x: Array, where: Array | None = None) -> None:
+        """Fold a block, or what a mask of its shape chooses of it."""
+        if x.size == 0:
+            return
+        if where is None:
+            more: int | Array = x.size // max(self._terms.outputs, 1)
+        else:
+            more = Reduce(SUM, self._terms.axes(x), INT64).run(where)
+        self._state.add(x, 0, where)
+        self._count = self._count + more
+
+    def place(self, x: Array, corner: tuple[int, ...], shape: tuple[int, ...]) -> None:
+        """Look through a block for an extreme. The block begins at a corner of an array of some shape."""
+        if x.size == 0 or not isinstance(self._state, Place):
+            return
+        best, at = self._state.folded(x, None)
+        axes = self._terms.axes(x)
+        if len(axes) == x.ndim:
+            within = np.unravel_index(int(at), x.shape)
+            at = np.asarray(np.ravel_multi_index([i + c for i, c in zip(within, corner, strict=True)], shape))
+        else:
+            at = at + corner[axes[0]]
+        self._state.place((best, at))
+        self._count = self._count + x.size // max(self._terms.outputs, 1)
+
+    def merge(self, other: Self) -> None:
+        """Add what another of the same reduction and outputs has seen. The other stays as it is."""
+        if isinstance(self._state, Place) and isinstance(other._state, Place):
+            self._state.place(other._state.arrays)
+        else:
+            self._state.merge(other._state, 0)
+        self._count = self._count + other._count
+
+    def result(self) -> Array:
+        """What the elements so far come to, in an array of the outputs' shape."""
+        asked, state = self.asked, self._state
+        if isinstance(asked, Arg):
+            if self._terms.outputs and not np.all(self._count):
+                raise ShapeError(
+                    f"{asked.fold.name}: of no elements there is no largest or smallest one; give a non-empty axis"
+                )
+            return state.result(self._count)
+        if asked.fold.ending == "mean" and asked.result.kind != "f" and not np.all(self._count):
+            asked.of_nothing()  # refuses
+        if asked.initial is not None:
+            state = state.copy()
+            state.add(self._first(asked.initial), 0)
+        found = state.result(self._count)
+        return found if self._terms.result is asked.result else whole.truncated(asked.fold.name, asked.result, found)
+
+    def _first(self, initial: float) -> Array:
+        """The initial value as one more element of each output."""
+        result, choosing = self._terms.result, isinstance(self._state, Joined)
+        if result.kind == "f":
+            kind = NUMPY[result.code] if choosing else np.dtype(np.float64)
+        else:
+            kind = NUMPY[result.code] if choosing else np.dtype(np.int64 if initial < 1 << 63 else np.uint64)
+        return np.expand_dims(np.full(self._terms.shape, initial, kind), self._terms.folded or ())
+
+    # ---- as bytes, for whoever knows of what
+
+    def to_bytes(self) -> bytes:
+        """What was seen, the same bytes on every machine."""
+        counts = np.atleast_1d(self._count).astype("<i8").tobytes()
+        return struct.pack("<Q", len(counts)) + counts + self._state.stored()
+
+    def restore(self, data: bytes) -> None:
+        """What was seen, from bytes that a Partial of the same reduction and outputs gave."""
+        (length,) = struct.unpack_from("<Q", data) if len(data) >= 8 else (0,)
+        if length not in (8, 8 * self._terms.outputs) or len(data) < 8 + length:
+            raise StateError(f"a partial reduction cannot be restored from {len(data)} bytes")
+        counts = np.frombuffer(data, "<i8", length // 8, 8).astype(np.int64)
+        self._count = int(counts[0]) if length == 8 else counts.reshape(self._terms.shape)
+        self._state = self._state.restored(self._terms, int(counts.max(initial=0)), data[8 + length :])
