@@ -31,6 +31,7 @@ from .engine import __version__, get_num_threads, set_num_threads
 from .errors import (
     ArgumentError,
     AxisError,
+    BudgetError,
     ConversionError,
     DtypeError,
     EngineError,
@@ -41,6 +42,7 @@ from .errors import (
     OptionError,
     OverflowedError,
     ShapeError,
+    SourceError,
     StateError,
     UnknownOperatorError,
 )
@@ -48,12 +50,14 @@ from .models import Audit, Limits, Model, audit, convert, load
 from .operation import operator, operators
 from .plugins import reference_ops
 from .report import SumReport, sum_report
+from .scale.sources import Source, open
 
 __all__ = [
     "Accumulator",
     "ArgumentError",
     "Audit",
     "AxisError",
+    "BudgetError",
     "ConversionError",
     "Difference",
     "DtypeError",
@@ -67,6 +71,8 @@ __all__ = [
     "OptionError",
     "OverflowedError",
     "ShapeError",
+    "Source",
+    "SourceError",
     "StateError",
     "SumReport",
     "UnknownOperatorError",
@@ -94,6 +100,7 @@ __all__ = [
     "max",
     "mean",
     "min",
+    "open",
     "operator",
     "operators",
     "prod",

@@ -56,6 +56,18 @@ class EngineError(FoldwiseError, NotImplementedError):
     """A node that foldwise does not run, and no other engine that would."""
 
 
+class SourceError(FoldwiseError, ValueError):
+    """Data outside memory that are not what they should be, or a place that takes none."""
+
+
+class BudgetError(OptionError):
+    """A memory budget that is too small for what was asked. `needed` is the smallest that works, in bytes."""
+
+    def __init__(self, message: str, needed: int) -> None:
+        super().__init__(message)
+        self.needed = needed
+
+
 class UnknownOperatorError(FoldwiseError, LookupError):
     """An operator, version, opset or dialect that does not exist."""
 

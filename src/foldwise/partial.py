@@ -58,25 +58,25 @@ class Partial:
     without the folded axes: that of the array's, or of a part of it.
     """
 
-    __slots__ = ("_count", "_state", "_terms", "asked")
+    __slots__ = ("_terms", "asked", "count", "state")
 
     def __init__(self, asked: Reduce | Arg, source: Dtype, outputs: tuple[int, ...], rank: int) -> None:
         self.asked = asked
-        self._count: int | Array = 0
+        self.count: int | Array = 0
         if isinstance(asked, Arg):
             folded = tuple(range(rank)) if asked.axis is None else (asked.axis,)
             self._terms = Terms(asked.fold, source, INT64, outputs, folded, last=asked.last)
-            self._state: State = Place(self._terms)
+            self.state: State = Place(self._terms)
             return
         if through_floats(asked.fold, asked.result):
             asked = asked._replace(result=FLOAT64)
         self._terms = Terms(asked.fold, source, asked.result, outputs, asked.axes, asked.overflow)
-        self._state = _state_of(asked, source)(self._terms)
+        self.state = _state_of(asked, source)(self._terms)
 
     @staticmethod
     def bytes_for(asked: Reduce | Arg, source: Dtype) -> int:
         """How much memory each output takes."""
-        return Partial(asked, source, (), 0)._state.nbytes
+        return Partial(asked, source, (), 0).state.nbytes
 
     def add(self, x: Array, where: Array | None = None) -> None:
         """Fold a block, or what a mask of its shape chooses of it."""
@@ -86,51 +86,51 @@ class Partial:
             more: int | Array = x.size // max(self._terms.outputs, 1)
         else:
             more = Reduce(SUM, self._terms.axes(x), INT64).run(where)
-        self._state.add(x, 0, where)
-        self._count = self._count + more
+        self.state.add(x, 0, where)
+        self.count = self.count + more
 
     def place(self, x: Array, corner: tuple[int, ...], shape: tuple[int, ...]) -> None:
         """Look through a block for an extreme. The block begins at a corner of an array of some shape."""
-        if x.size == 0 or not isinstance(self._state, Place):
+        if x.size == 0 or not isinstance(self.state, Place):
             return
-        best, at = self._state.folded(x, None)
+        best, at = self.state.folded(x, None)
         axes = self._terms.axes(x)
         if len(axes) == x.ndim:
             within = np.unravel_index(int(at), x.shape)
             at = np.asarray(np.ravel_multi_index([i + c for i, c in zip(within, corner, strict=True)], shape))
         else:
             at = at + corner[axes[0]]
-        self._state.place((best, at))
-        self._count = self._count + x.size // max(self._terms.outputs, 1)
+        self.state.place((best, at))
+        self.count = self.count + x.size // max(self._terms.outputs, 1)
 
     def merge(self, other: Self) -> None:
         """Add what another of the same reduction and outputs has seen. The other stays as it is."""
-        if isinstance(self._state, Place) and isinstance(other._state, Place):
-            self._state.place(other._state.arrays)
+        if isinstance(self.state, Place) and isinstance(other.state, Place):
+            self.state.place(other.state.arrays)
         else:
-            self._state.merge(other._state, 0)
-        self._count = self._count + other._count
+            self.state.merge(other.state, 0)
+        self.count = self.count + other.count
 
     def result(self) -> Array:
         """What the elements so far come to, in an array of the outputs' shape."""
-        asked, state = self.asked, self._state
+        asked, state = self.asked, self.state
         if isinstance(asked, Arg):
-            if self._terms.outputs and not np.all(self._count):
+            if self._terms.outputs and not np.all(self.count):
                 raise ShapeError(
                     f"{asked.fold.name}: of no elements there is no largest or smallest one; give a non-empty axis"
                 )
-            return state.result(self._count)
-        if asked.fold.ending == "mean" and asked.result.kind != "f" and not np.all(self._count):
+            return state.result(self.count)
+        if asked.fold.ending == "mean" and asked.result.kind != "f" and not np.all(self.count):
             asked.of_nothing()  # refuses
         if asked.initial is not None:
             state = state.copy()
             state.add(self._first(asked.initial), 0)
-        found = state.result(self._count)
+        found = state.result(self.count)
         return found if self._terms.result is asked.result else whole.truncated(asked.fold.name, asked.result, found)
 
     def _first(self, initial: float) -> Array:
         """The initial value as one more element of each output."""
-        result, choosing = self._terms.result, isinstance(self._state, Joined)
+        result, choosing = self._terms.result, isinstance(self.state, Joined)
         if result.kind == "f":
             kind = NUMPY[result.code] if choosing else np.dtype(np.float64)
         else:
@@ -141,8 +141,8 @@ class Partial:
 
     def to_bytes(self) -> bytes:
         """What was seen, the same bytes on every machine."""
-        counts = np.atleast_1d(self._count).astype("<i8").tobytes()
-        return struct.pack("<Q", len(counts)) + counts + self._state.stored()
+        counts = np.atleast_1d(self.count).astype("<i8").tobytes()
+        return struct.pack("<Q", len(counts)) + counts + self.state.stored()
 
     def restore(self, data: bytes) -> None:
         """What was seen, from bytes that a Partial of the same reduction and outputs gave."""
@@ -150,5 +150,5 @@ class Partial:
         if length not in (8, 8 * self._terms.outputs) or len(data) < 8 + length:
             raise StateError(f"a partial reduction cannot be restored from {len(data)} bytes")
         counts = np.frombuffer(data, "<i8", length // 8, 8).astype(np.int64)
-        self._count = int(counts[0]) if length == 8 else counts.reshape(self._terms.shape)
-        self._state = self._state.restored(self._terms, int(counts.max(initial=0)), data[8 + length :])
+        self.count = int(counts[0]) if length == 8 else counts.reshape(self._terms.shape)
+        self.state = self.state.restored(self._terms, int(counts.max(initial=0)), data[8 + length :])

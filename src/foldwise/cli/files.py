@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import sys
 import zipfile
@@ -11,18 +10,17 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, Final
 
-import ml_dtypes
 import numpy as np
 
 from foldwise.arguments import Array
 from foldwise.errors import FoldwiseError
 from foldwise.models.files import written_whole
+from foldwise.npy import SUFFIX, read_header
 
 STANDARD: Final = "-"
 """Standard input, or standard output, in the place of a file's name."""
-SUFFIX: Final = ".npy"
 _ARCHIVE: Final = ".npz"
 _PIECE: Final = 1 << 24
 """How many bytes are read at once."""
@@ -30,27 +28,6 @@ _PIECE: Final = 1 << 24
 
 class UsageError(FoldwiseError):
     """What the command line was asked for, and cannot do."""
-
-
-class _Header(NamedTuple):
-    """What an .npy file says before its data."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    order: str
-
-    @property
-    def size(self) -> int:
-        """How many bytes the data take."""
-        return math.prod(self.shape) * self.dtype.itemsize
-
-    def check_size(self, found: int, where: str) -> None:
-        if found < self.size:
-            raise UsageError(f"{where} is truncated: of {self.size:,} bytes of data it has {found:,}")
-
-    def arranged(self, data: Array) -> Array:
-        """Bytes as the array that they are."""
-        return data.view(self.dtype).reshape(self.shape, order="F" if self.order == "F" else "C")
 
 
 # ---- reading
@@ -74,7 +51,7 @@ def read_array(place: str) -> Array:
         if file.read(4) == b"PK\3\4":
             return _from_archive(place, None)
         file.seek(0)
-        header = _read_header(file, place)
+        header = read_header(file, place)
         offset = file.tell()
         header.check_size(os.fstat(file.fileno()).st_size - offset, place)
         if not header.size:
@@ -118,7 +95,7 @@ def _member(archive: zipfile.ZipFile, path: str, member: str | None) -> zipfile.
 
 def _streamed(stream: IO[bytes], where: str, size: int | None = None) -> Array:
     """What can be read only once, from beginning to end; `size` is that of all of it, where it is known."""
-    header = _read_header(stream, where)
+    header = read_header(stream, where)
     if size is not None:
         header.check_size(size, where)
     data = np.empty(header.size, np.uint8)
@@ -130,27 +107,6 @@ def _streamed(stream: IO[bytes], where: str, size: int | None = None) -> Array:
         data[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
         done += len(piece)
     return header.arranged(data)
-
-
-def _read_header(stream: IO[bytes], where: str) -> _Header:
-    formats = np.lib.format
-    try:
-        version = formats.read_magic(stream)
-        # Version 3 differs from 2 in the names of fields only.
-        read = formats.read_array_header_1_0 if version == (1, 0) else formats.read_array_header_2_0
-        shape, columns_first, dtype = read(stream)
-    except (zipfile.BadZipFile, zlib.error):
-        raise
-    except Exception as error:  # damaged headers fail in the parser's many ways
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UsageError(f"{where} is not an .npy file, as numpy.save writes it ({reason})") from None
-    if dtype.hasobject:
-        raise UsageError(f"{where} holds pickled Python objects, which are never loaded; save numbers instead")
-    if len(shape) > 64 or min(shape, default=0) < 0 or not dtype.itemsize:
-        raise UsageError(f"{where} has a damaged header: dtype {dtype}, shape {shape}")
-    if dtype == np.dtype("V2"):
-        dtype = np.dtype(ml_dtypes.bfloat16)  # as which NumPy saves it: it has no name for it
-    return _Header(dtype, shape, "F" if columns_first else "C")
 
 
 # ---- writing

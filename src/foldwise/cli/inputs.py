@@ -13,9 +13,10 @@ import numpy as np
 
 from foldwise import dtypes
 from foldwise.arguments import NUMPY, Array
+from foldwise.npy import SUFFIX
 from foldwise.operators.call import shape_text
 
-from .files import SUFFIX, UsageError, read_array
+from .files import UsageError, read_array
 
 if TYPE_CHECKING:
     from foldwise.models import Model

@@ -16,10 +16,11 @@ import numpy as np
 import foldwise
 from foldwise.arguments import Array
 from foldwise.models import Limits
+from foldwise.npy import SUFFIX
 
 from . import inputs
 from .blocks import Block, Heading, Lines, Rows, write, write_json
-from .files import SUFFIX, UsageError, write_array
+from .files import UsageError, write_array
 from .progress import progress
 from .summary import as_data, described, summary
 

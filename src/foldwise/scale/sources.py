@@ -1,0 +1,211 @@
+"""What is folded without being in memory: files, chunked arrays, blocks that somebody hands over."""
+
+import math
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, overload
+
+import numpy as np
+
+from foldwise.arguments import Array
+from foldwise.errors import ArgumentError, OptionError, SourceError
+
+from .memory import in_bytes
+
+if TYPE_CHECKING:
+    from .targets import Target
+
+Box = tuple[slice, ...]
+"""A part of an array: from where to where on each axis."""
+Progress = Callable[[int, int], None]
+"""Is told how many bytes of the input are done, of how many."""
+
+
+class Job(NamedTuple):
+    """How work on a source is to be done."""
+
+    budget: int
+    progress: Progress | None = None
+    checkpoint: Path | None = None
+    seconds: float = 10.0
+    """How much work an interruption may cost."""
+
+
+class Source(ABC):
+    """An array that is not in memory: it is read in blocks when a function of foldwise folds it. `fw.open` makes one.
+
+    It has the `shape`, `dtype`, `ndim`, `size` and `nbytes` of an array, and can be folded any number of times (of
+    blocks that an iterator hands over, once).
+    """
+
+    where: str
+    """What it is called in messages."""
+    shape: tuple[int, ...]
+    dtype: "np.dtype[Any]"
+    unit: tuple[int, ...]
+    """The least block that can be read without reading anything else."""
+    job: Job
+    pleasant = 4 << 20
+    """A block of so many bytes is read about as fast as any."""
+    columns_first = False
+    """Whether neighbours along the first axis lie next to each other, not those along the last."""
+    overlaps = True
+    """Whether a block can be read while another one is folded."""
+    in_order = False
+    """Whether it can be read only once, from beginning to end along its first axis."""
+
+    @property
+    def ndim(self) -> int:
+        """How many axes it has."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes these would take in memory."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def length_known(self) -> bool:
+        """Whether it is known how many blocks there will be. If not, the first axis has length 0 until then."""
+        return True
+
+    def overhead(self, block: tuple[int, ...]) -> int:
+        """How much memory reading a block takes besides the block."""
+        return 0
+
+    @abstractmethod
+    def read(self, box: Box, buffer: Array) -> Array:
+        """A part of it, in a buffer of bytes that is large enough, or where it lies."""
+
+    def identity(self) -> list[Any]:
+        """What makes it another one: a job that goes on is refused where this has changed."""
+        return [self.where, list(self.shape), self.dtype.name]
+
+    def __repr__(self) -> str:
+        return f"<Source {self.where}: {self.dtype} {self.shape}>"
+
+
+def box_shape(box: Box) -> tuple[int, ...]:
+    """The shape of a part."""
+    return tuple(part.stop - part.start for part in box)
+
+
+def in_buffer(buffer: Array, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> Array:
+    """The beginning of a buffer of bytes as an array."""
+    found: Array = buffer[: math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
+    return found
+
+
+# ---- fw.open
+
+_TABLES: Final = (".parquet", ".arrow", ".feather")
+
+
+@overload
+def open(
+    place: Any,
+    mode: Literal["r"] = "r",
+    *,
+    memory_budget: str | int | None = None,
+    progress: Progress | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_seconds: float = 10.0,
+    dtype: Any = None,
+    shape: Sequence[int] | None = None,
+    offset: int = 0,
+    column: str | None = None,
+) -> Source: ...
+
+
+@overload
+def open(place: Any, mode: Literal["w", "x"], *, chunks: Sequence[int] | None = None) -> "Target": ...
+
+
+def open(
+    place: Any,
+    mode: str = "r",
+    *,
+    memory_budget: str | int | None = None,
+    progress: Progress | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_seconds: float = 10.0,
+    dtype: Any = None,
+    shape: Sequence[int] | None = None,
+    offset: int = 0,
+    column: str | None = None,
+    chunks: Sequence[int] | None = None,
+) -> "Source | Target":
+    """An array that is too large for memory, for the functions of foldwise: to be folded, or as their `out=`.
+
+        src = fw.open("big.zarr", memory_budget="2GB")
+        fw.sum(src, axis=0)
+        fw.cumsum(src, axis=0, out=fw.open("sums.zarr", mode="w"))
+
+    `place` is the path of an `.npy` file, a Zarr array (a folder, or a URL that zarr knows), an `.arrow` or `.parquet`
+    file with the name of a `column`, or any other file whose numbers have a `dtype`, a `shape` and begin at an
+    `offset`; or a memory map, a Zarr array, or whatever else has `shape`, `dtype` and slices; or an iterable of blocks
+    along the first axis (with a `shape` if it is to be known how many come).
+
+    A job takes no more than `memory_budget`, beyond what the process has when it begins; a GiB if nobody says, or a
+    quarter of a small machine's memory. `progress(done, total)` is told bytes. With a `checkpoint`, a file for notes,
+    a job that was interrupted goes on where it was at most `checkpoint_seconds` before.
+
+    With mode="w" the place is for a result, and replaced if there is one already; with mode="x" it is not.
+    An `.npy` file or Zarr array appears whole or not at all; `chunks` are those of the Zarr array.
+    """
+    name = "open"
+    if mode in ("w", "x"):
+        from .targets import target_for
+
+        return target_for(name, place, mode, chunks)
+    if mode != "r":
+        raise OptionError(f'{name}: mode = {mode!r}; accepted are "r" to read, "w" to write, "x" to write what is new')
+    if chunks is not None:
+        raise OptionError(f'{name}: chunks are those of a result; give them with mode="w"')
+    job = Job(
+        in_bytes(name, memory_budget), progress, None if checkpoint is None else Path(checkpoint), checkpoint_seconds
+    )
+    return _opened(name, place, job, dtype, None if shape is None else tuple(shape), offset, column)
+
+
+def _opened(
+    name: str, place: Any, job: Job, dtype: Any, shape: tuple[int, ...] | None, offset: int, column: str | None
+) -> Source:
+    """A source of whatever kind."""
+    from . import blocks, chunked, files
+
+    if not isinstance(place, str | os.PathLike):
+        found = files.from_map(place, job) or chunked.from_object(name, place, job)
+        return found or blocks.handed(name, place, job, shape)
+    path = os.fspath(place)
+    if "://" in path or path.rstrip("/").endswith(".zarr") or os.path.isdir(path):
+        return chunked.from_store(path, job)
+    if path.endswith(_TABLES):
+        return blocks.from_table(name, path, job, column)
+    if dtype is not None:
+        return files.raw(name, path, job, dtype, shape, offset)
+    if path.endswith(".npy"):
+        return files.npy(path, job)
+    raise OptionError(
+        f"{name}: {path!r} is of no kind that is known by its name (.npy, .zarr, {', '.join(_TABLES)}); "
+        f"for the numbers of any other file give dtype= and shape="
+    )
+
+
+def refuse_object(name: str, place: Any) -> ArgumentError:
+    """What to say of something that is no array and hands over no blocks."""
+    return ArgumentError(
+        f"{name}: place is of type {type(place).__name__}; accepted are a path, an array, or an iterable of blocks"
+    )
+
+
+def unreadable(where: str, error: OSError) -> SourceError:
+    """What to say of a file that does not open."""
+    return SourceError(f"{where} cannot be read: {error.strerror or error}")
