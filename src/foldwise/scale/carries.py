@@ -28,7 +28,7 @@ class Carry:
 
     def __init__(self, scan: Scan, source: Dtype, shape: tuple[int, ...], axis: int) -> None:
         """`shape` is that of a block."""
-        self._scan, self._axis = scan._replace(axis=axis, accuracy="exact", include_initial=False), axis
+        self._scan, self._axis = alone(scan)._replace(axis=axis), axis
         self._working = _working(scan, source)
         integral = self._working.kind in "iu"
         folded = Reduce(scan.fold, (axis,), self._working if integral else FLOAT64)
@@ -76,6 +76,11 @@ class Carry:
             return np.asarray(state.arrays[0] + state.arrays[1])[np.newaxis]
         assert isinstance(state, Arrays)
         return state.arrays[0][np.newaxis]
+
+
+def alone(scan: Scan) -> Scan:
+    """The scan of a block with nothing before it. What no elements give is somebody else's to put first."""
+    return scan._replace(axis=scan.axis or 0, accuracy="exact", include_initial=False)
 
 
 def _working(scan: Scan, source: Dtype) -> Dtype:

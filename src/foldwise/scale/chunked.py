@@ -16,6 +16,8 @@ from .sources import Box, Job, Source, box_shape, in_buffer
 from .targets import Target, taken_aside
 
 _ZARR: Final = 'Zarr needs the zarr package: pip install "foldwise[zarr]"'
+_THREADS: Final = 12 << 20
+"""What zarr's threads take besides chunks."""
 _TOGETHER: Final = 8
 """So many chunks are read at once, for zarr decodes them in threads of its own."""
 
@@ -64,10 +66,10 @@ class Zarr(Sliced):
     """A Zarr array of format 2 or 3."""
 
     def overhead(self, block: tuple[int, ...]) -> int:
-        """Chunks on their way: as they are stored, as they are decoded, and once more for codecs that work in steps."""
+        """Chunks on their way, stored, decoded, and once more for codecs that work in steps; threads keep one for later."""
         chunk = math.prod(self.unit) * self.dtype.itemsize
         count = math.prod(-(-n // unit) for n, unit in zip(block, self.unit, strict=True))
-        return 3 * chunk * min(count, _concurrency())
+        return 3 * chunk * (min(count, _concurrency()) + 1) + _THREADS
 
     def read(self, box: Box, buffer: Array) -> Array:
         """Decoded by zarr, straight into the buffer."""
@@ -143,6 +145,8 @@ def _blocks(place: Any) -> bool:
 
 class ZarrTarget(Target):
     """A Zarr array to be: a folder beside its place, which takes its name when all is written."""
+
+    copies = 3
 
     def begin(self, shape: tuple[int, ...], dtype: "np.dtype[Any]", block: tuple[int, ...]) -> None:
         """An empty array, in chunks as they will be written if nobody has asked for others."""

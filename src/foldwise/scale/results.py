@@ -35,6 +35,11 @@ class Result(AbstractContextManager["Result"]):
         kept = self._target is None and self._given is None
         return int(np.prod(self.shape, dtype=np.int64)) * self._kind.itemsize if kept else 0
 
+    @property
+    def copied(self) -> int:
+        """How many bytes writing takes for each element of a part."""
+        return 0 if self._target is None else self._target.copies * self._kind.itemsize
+
     def begin(self, block: tuple[int, ...], notes: bytes | None) -> None:
         """Make room for it, or go on with what is there; parts will have the shape of `block` at most."""
         if self._target is None:

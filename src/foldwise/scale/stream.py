@@ -19,7 +19,7 @@ from foldwise.errors import DtypeError, OptionError, ShapeError
 from foldwise.partial import Partial, at_once
 
 from .ahead import BUFFERS, read_ahead, read_in_turn
-from .carries import Carry
+from .carries import Carry, alone
 from .checkpoints import Checkpoint
 from .results import Result
 from .sources import Box, Source, box_shape
@@ -199,14 +199,16 @@ class _Reduced:
         self._asked, self._x, self._results, self._mask, self._axes = asked, x, results, mask, axes
         source = dtype_of(np.empty(0, x.dtype))
         self._source = source
-        state = sum(Partial.bytes_for(each, source) for each in asked) * (4 if x.job.checkpoint else 1)
+        state = sum(Partial.bytes_for(each, source) for each in asked) * (5 if x.job.checkpoint else 1)
         masked_means = any(
             isinstance(each, Reduce) and each.fold.ending == "mean" and mask.of is not None for each in asked
         )
         costs = Costs(
             element=mask.nbytes + (0 if source.kind == "f" else 40 if source.size == 8 else 8),
             state=state,
-            output=sum(24 + 2 * _kind(each).size for each in asked) + (2 * state if masked_means else 0),
+            output=sum(24 + 2 * _kind(each).size for each in asked)
+            + sum(result.copied for result in results)
+            + (2 * state if masked_means else 0),
             whole=sum(result.nbytes for result in results),
         )
         self._walk = planned(name, x, frozenset(axes), costs)
@@ -297,13 +299,14 @@ class _Scanned:
         element, line = Carry.bytes_for(scan, self._source)
         flat = scan.axis is None
         costs = Costs(
-            element=element + (x.dtype.itemsize if flat and x.columns_first else 0),
+            element=element + result.copied + (x.dtype.itemsize if flat and x.columns_first else 0),
             state=line * (3 if x.job.checkpoint else 1),
-            output=line,
+            output=0,
             whole=result.nbytes,
         )
         self._walk = bands(name, x, costs) if scan.axis is None else planned(name, x, frozenset({scan.axis}), costs)
         self._checkpoint = _checkpoint(name, x, scan, self._walk, [result], _Mask(None))
+        self._alone = alone(scan)
         self._carry: Carry | None = None
 
     def done(self) -> Any:
@@ -330,12 +333,12 @@ class _Scanned:
 
     def _go_on(self, step: Step, block: Array) -> None:
         if step.begins:
-            self._carry = self._begun(step.box)
+            self._carry = None if step.ends else self._begun(step.box)
             self._write_initial(step.box)
-        assert self._carry is not None
         line = block.reshape(-1) if self._scan.axis is None else block
-        self._result.write(self._corner(step.box), self._carry.scanned(line))
-        if not step.ends:
+        prefixes = self._carry.scanned(line) if self._carry is not None else self._alone.run(line)
+        self._result.write(self._corner(step.box), prefixes)
+        if self._carry is not None and not step.ends:
             self._carry.take(line)
 
     def _begun(self, box: Box) -> Carry:

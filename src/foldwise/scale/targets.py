@@ -25,6 +25,8 @@ class Target(ABC):
     What is written lies beside the place and takes its name at the end.
     """
 
+    copies = 0
+    """How often a part is copied while it is written."""
     resumed = False
     """Whether the job goes on with what is there already."""
 
@@ -116,7 +118,6 @@ class NpyTarget(Target):
         from .files import npy
 
         try:
-            os.fsync(self._file)
             if not self.replaces and self.path.exists():
                 raise SourceError(f"{self.path} has come to be in the meantime; nothing was replaced")
             self.unfinished.replace(self.path)

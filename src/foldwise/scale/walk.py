@@ -13,8 +13,8 @@ _ROWS: Final = 1024
 """So many elements of an output in a block are worth what it costs to round to it and back."""
 _SHARE: Final = 16
 """Sums in progress may take one part in so many of the budget, where that can be chosen."""
-_BESIDES: Final = 2 << 20
-"""What every job takes: a thread, lists, the core's own blocks."""
+_BESIDES: Final = 4 << 20
+"""What every job takes: a thread, lists, the core's own blocks, code that is used for the first time."""
 
 
 class Costs(NamedTuple):
