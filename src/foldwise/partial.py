@@ -1,5 +1,6 @@
 """A reduction in progress over blocks that are folded along any axes: which state it has, and what becomes of it."""
 
+import math
 import struct
 from typing import Final, Self
 
@@ -97,7 +98,8 @@ class Partial:
         axes = self._terms.axes(x)
         if len(axes) == x.ndim:
             within = np.unravel_index(int(at), x.shape)
-            at = np.asarray(np.ravel_multi_index([i + c for i, c in zip(within, corner, strict=True)], shape))
+            lengths = [math.prod(shape[axis + 1 :]) for axis in axes]  # the first one's own may not be known yet
+            at = np.asarray(sum((i + c) * length for i, c, length in zip(within, corner, lengths, strict=True)))
         else:
             at = at + corner[axes[0]]
         self.state.place((best, at))

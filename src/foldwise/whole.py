@@ -41,8 +41,14 @@ def judged(name: str, exact: Array, result: Dtype, overflow: Overflow) -> Array:
     if overflow == "raise" and not np.all(fits):
         refuse_overflow(name, result)
     if overflow == "saturate":
-        exact = np.minimum(np.maximum(exact, low), high)
+        exact = clipped(exact, low, high)
     return np.asarray(exact & _WORD, np.uint64).astype(NUMPY[result.code])
+
+
+def clipped(exact: Array, low: float, high: float) -> Array:
+    """Python's integers, none of them beyond limits."""
+    floor, ceiling = (np.asarray(limit, object) for limit in (low, high))
+    return np.asarray(np.minimum(np.maximum(exact, floor), ceiling), object)
 
 
 def magnitudes(x: Array) -> Array:

@@ -59,7 +59,7 @@ class Blocks(Source):
     def _go_to(self, row: int) -> None:
         if row == 0 and (self._coming is None or self._again):
             self._coming, self._at, self._left = self._begin(), 0, self._left[:0]
-        elif row != self._at or self._coming is None:
+        elif row == 0 or self._coming is None or (row != self._at and self.length_known):
             raise StateError(
                 f"{self.where} were handed over already, and an iterator gives them once; open what makes them anew"
             )

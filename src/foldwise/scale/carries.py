@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from foldwise import dtypes, engine
+from foldwise import dtypes, engine, whole
 from foldwise.arguments import NUMPY, Array
 from foldwise.dtypes import Dtype
 from foldwise.engine import FLOAT64, INT64, Reduce, Scan
@@ -121,12 +121,11 @@ def _floats(totals: Array, kind: Dtype) -> Array:
 def _integers(totals: Array, kind: Dtype) -> Array:
     """Exact sums as integers of 64 bits that add up to them."""
     left = engine.whole_totals(totals)
-    low, high = dtypes.limits(kind)
     pieces = []
     while True:
-        nearest = np.minimum(np.maximum(left, low), high)
+        nearest = whole.clipped(left, *dtypes.limits(kind))
         left = np.asarray(left - nearest, object)
-        pieces.append(np.asarray(nearest).astype(NUMPY[kind.code]))
+        pieces.append(nearest.astype(NUMPY[kind.code]))
         if not np.any(left):
             return np.stack(pieces)
 

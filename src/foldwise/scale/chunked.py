@@ -66,7 +66,7 @@ class Zarr(Sliced):
     """A Zarr array of format 2 or 3."""
 
     def overhead(self, block: tuple[int, ...]) -> int:
-        """Chunks on their way, stored, decoded, and once more for codecs that work in steps; threads keep one for later."""
+        """Chunks on their way, stored, decoded, and once more for codecs with steps; and what threads keep of them."""
         chunk = math.prod(self.unit) * self.dtype.itemsize
         count = math.prod(-(-n // unit) for n, unit in zip(block, self.unit, strict=True))
         return 3 * chunk * (min(count, _concurrency()) + 1) + _THREADS

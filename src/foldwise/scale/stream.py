@@ -132,7 +132,7 @@ def _told(x: Source, walk: Walk, begin: int) -> Callable[[int], None]:
 
 
 def _checkpoint(
-    name: str, x: Source, asked: Any, walk: Walk, results: Sequence[Result], mask: _Mask
+    name: str, x: Source, asked: Sequence[Any], walk: Walk, results: Sequence[Result], mask: _Mask
 ) -> Checkpoint | None:
     if x.job.checkpoint is None:
         return None
@@ -140,7 +140,7 @@ def _checkpoint(
         raise OptionError(f"{name}: {x.where} cannot be read from the middle, so a checkpoint would not help")
     if mask.of is not None and not isinstance(mask.of, Source):
         raise OptionError(f"{name}: with a checkpoint where= must be a source, which can be told from another one")
-    told = [repr(each) for each in asked] if isinstance(asked, list) else repr(asked)
+    told = [[str(getattr(value, "name", value)) for value in each] for each in asked]
     also = mask.of.identity() if isinstance(mask.of, Source) else None
     identity = [name, told, x.identity(), also, list(walk.block), [list(result.shape) for result in results]]
     return Checkpoint(name, x.job.checkpoint, x.job.seconds, identity)
@@ -305,7 +305,7 @@ class _Scanned:
             whole=result.nbytes,
         )
         self._walk = bands(name, x, costs) if scan.axis is None else planned(name, x, frozenset({scan.axis}), costs)
-        self._checkpoint = _checkpoint(name, x, scan, self._walk, [result], _Mask(None))
+        self._checkpoint = _checkpoint(name, x, [scan], self._walk, [result], _Mask(None))
         self._alone = alone(scan)
         self._carry: Carry | None = None
 

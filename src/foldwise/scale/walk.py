@@ -155,8 +155,12 @@ def _limits(
             + _BESIDES
         )
         if refuse and needed > source.job.budget:
-            largest = max((costs.whole, "the result"), (state, "sums in progress"), (needed - state, "the least block"))
-            memory.refuse(name, source.job.budget, needed, f"{largest[1]} of {source.where} needs more")
+            _, why = max(
+                (costs.whole, f'the result takes {memory.in_words(costs.whole)}, unless out=fw.open(path, mode="w")'),
+                (state, f"what is in progress takes {memory.in_words(state)}"),
+                (needed - state - costs.whole, f"the least block of {source.where} has {math.prod(block):,} elements"),
+            )
+            memory.refuse(name, source.job.budget, needed, why)
         return needed <= source.job.budget
 
     return fits, complete

@@ -1,0 +1,190 @@
+"""Jobs on streams: within their budget, resumed after they were killed, with results that are whole or absent."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import processes
+import pytest
+import streams
+from trees import Array
+
+import foldwise as fw
+
+JOB = str(processes.TESTS / "stream_job.py")
+BUDGET = 24_000_000
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Array]:
+    """More than four times the budget."""
+    folder = tmp_path_factory.mktemp("large")
+    x = np.random.default_rng(0).standard_normal((16_000, 800))
+    assert x.nbytes > 4 * BUDGET
+    return streams.saved(folder / "x.npy", x), x
+
+
+def run(name: str, path: Path, budget: int = BUDGET, **more: Any) -> dict[str, Any]:
+    """A job in a process of its own."""
+    found: dict[str, Any] = json.loads(processes.output(JOB, name, str(path), str(budget), json.dumps(more)))
+    return found
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_sums_stay_within_the_budget(axis: int | None, large: tuple[Path, Array]) -> None:
+    path, x = large
+    found = run("sum", path, axis=axis, limit=True)
+    assert found["peak"] <= BUDGET
+    assert found["bits"] == np.asarray(fw.sum(x, axis, accuracy="exact")).tobytes().hex()
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("suffix", [".npy", ".zarr"])
+def test_scans_stay_within_the_budget(
+    axis: int | None, suffix: str, large: tuple[Path, Array], tmp_path: Path
+) -> None:
+    path, x = large
+    budget = BUDGET if suffix == ".npy" else 2 * BUDGET
+    found = run("cumsum", path, budget, axis=axis, out=str(tmp_path / f"y{suffix}"), limit=suffix == ".npy")
+    assert found["peak"] <= budget
+    written = fw.open(tmp_path / f"y{suffix}")
+    wanted = fw.cumsum(x, axis, accuracy="exact")
+    assert written.shape == wanted.shape
+    for start in range(0, len(wanted), -(-len(wanted) // 7)):
+        box = (slice(start, min(start + len(wanted) // 7, len(wanted))), *(slice(0, n) for n in wanted.shape[1:]))
+        assert written.read(box, np.empty(wanted[box].nbytes, np.uint8)).tobytes() == wanted[box].tobytes()
+
+
+def test_zarr_stays_within_the_budget(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((4000, 4000))
+    path = streams.chunked(tmp_path / "x.zarr", x, (500, 500))
+    for axis in None, 0, 1:
+        found = run("sum", path, 40_000_000, axis=axis)
+        assert found["peak"] <= 40_000_000
+        assert found["bits"] == np.asarray(fw.sum(x, axis, accuracy="exact")).tobytes().hex()
+
+
+def test_too_small_a_budget_names_the_smallest_that_works(large: tuple[Path, Array], tmp_path: Path) -> None:
+    path, _ = large
+    for name, axis in ("cumsum", 1), ("sum", None), ("sum", 0):
+        with pytest.raises(fw.BudgetError, match="the smallest that works is memory_budget=") as refused:
+            getattr(fw, name)(fw.open(path, memory_budget=100_000), axis=axis, out=fw.open(tmp_path / "y.npy", "w"))
+        needed = refused.value.needed
+        with pytest.raises(fw.BudgetError, match=f"memory_budget={needed} "):
+            getattr(fw, name)(fw.open(path, memory_budget=needed - 1), axis=axis, out=fw.open(tmp_path / "y.npy", "w"))
+    found = run("sum", path, needed, axis=0, out=str(tmp_path / "y.npy"))
+    assert found["peak"] <= needed
+    with pytest.raises(fw.BudgetError, match="the result takes 103 MB, unless out="):
+        fw.cumsum(fw.open(path, memory_budget="50MB"), axis=0)
+
+
+def started(name: str, path: Path, **more: Any) -> subprocess.Popen[str]:
+    """A slow job that is under way."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    arguments = [sys.executable, JOB, name, str(path), str(BUDGET), json.dumps({"pause": 0.05, **more})]
+    job = subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert job.stderr is not None
+    assert job.stderr.readline() == "under way\n"
+    return job
+
+
+@pytest.mark.parametrize(
+    ("name", "axis", "suffix"),
+    [("sum", None, ""), ("sum", 0, ".npy"), ("sum", 1, ".npy"), ("cumsum", 0, ".npy"), ("cumsum", None, ".zarr")],
+)
+def test_a_killed_job_goes_on(
+    name: str, axis: int | None, suffix: str, large: tuple[Path, Array], tmp_path: Path
+) -> None:
+    path, x = large
+    notes, out = tmp_path / "notes", tmp_path / f"y{suffix}"
+    more: dict[str, Any] = {"axis": axis, "checkpoint": str(notes), **({"out": str(out)} if suffix else {})}
+    job = started(name, path, **more)
+    time.sleep(0.4)
+    job.kill()
+    job.communicate()
+    assert notes.is_file()
+    assert not suffix or not out.exists()
+    with pytest.raises(fw.StateError, match="the checkpoint of another job"):
+        fw.max(fw.open(path, checkpoint=notes))
+    found = run(name, path, **more)
+    anew: dict[str, Any] = {"out": str(tmp_path / f"z{suffix}")} if suffix else {}
+    whole = run(name, path, axis=axis, **anew)
+    assert found["begun"] > 0 == whole["begun"]
+    assert found["bits"] == whole["bits"]
+    assert not notes.exists()
+    if suffix:
+        wanted = getattr(fw, name)(x, axis, accuracy="exact")
+        written = fw.open(out)
+        box = tuple(slice(0, n) for n in wanted.shape)
+        assert written.read(box, np.empty(wanted.nbytes, np.uint8)).tobytes() == wanted.tobytes()
+        assert sorted(each.name for each in tmp_path.iterdir()) == sorted([out.name, f"z{suffix}"])
+
+
+def test_a_checkpoint_of_an_input_that_has_changed_is_refused(large: tuple[Path, Array], tmp_path: Path) -> None:
+    path = streams.saved(tmp_path / "x.npy", large[1])
+    more: dict[str, Any] = {"axis": 0, "checkpoint": str(tmp_path / "notes")}
+    job = started("sum", path, **more)
+    job.kill()
+    job.communicate()
+    os.utime(path)
+    with pytest.raises(fw.StateError, match="or the input has changed"):
+        fw.sum(fw.open(path, memory_budget=BUDGET, checkpoint=tmp_path / "notes"), axis=0)
+    (tmp_path / "notes").write_bytes(b"anything")
+    with pytest.raises(fw.StateError, match="holds no checkpoint, or a damaged one"):
+        fw.sum(fw.open(path, memory_budget=BUDGET, checkpoint=tmp_path / "notes"), axis=0)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".zarr"])
+def test_an_interrupted_job_leaves_nothing(suffix: str, large: tuple[Path, Array], tmp_path: Path) -> None:
+    out = tmp_path / f"y{suffix}"
+    job = started("cumsum", large[0], axis=0, out=str(out))
+    job.send_signal(signal.SIGINT)
+    _, said = job.communicate(timeout=60)
+    assert job.returncode != 0
+    assert "KeyboardInterrupt" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".zarr"])
+def test_a_full_disk_leaves_nothing(suffix: str, large: tuple[Path, Array], tmp_path: Path) -> None:
+    """As a limit of what files may grow to says it: for the file at once, for chunks when the first one is written."""
+    arguments = {"axis": 0, "out": str(tmp_path / f"y{suffix}"), "file_size": 100_000}
+    job = processes.completed(JOB, "cumsum", str(large[0]), str(2 * BUDGET), json.dumps(arguments))
+    assert job.returncode == 1
+    assert "foldwise.errors.SourceError" in job.stderr
+    assert "cannot be written: File too large" in job.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_there_stays_until_the_new_is_whole(large: tuple[Path, Array], tmp_path: Path) -> None:
+    old = np.arange(3.0)
+    for out in streams.saved(tmp_path / "y.npy", old), streams.chunked(tmp_path / "y.zarr", old, (2,)):
+
+        def stop(done: int, total: int) -> None:
+            raise RuntimeError("enough")
+
+        with pytest.raises(RuntimeError, match="enough"):
+            fw.cumsum(fw.open(large[0], progress=stop), axis=0, out=fw.open(out, mode="w"))
+        assert fw.sum(fw.open(out)) == 3
+        with pytest.raises(fw.SourceError, match="is there already"):
+            fw.open(out, mode="x")
+        fw.sum(fw.open(large[0]), axis=0, out=fw.open(out, mode="w"))
+        assert fw.open(out).shape == (800,)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["y.npy", "y.zarr"]
+
+
+def test_progress_is_told_in_bytes(large: tuple[Path, Array]) -> None:
+    told: list[tuple[int, int]] = []
+    source = fw.open(large[0], progress=lambda done, total: told.append((done, total)))
+    fw.sum(source)
+    assert told[0] == (0, source.nbytes)
+    assert told[-1] == (source.nbytes, source.nbytes)
+    assert [done for done, _ in told] == sorted(done for done, _ in told)

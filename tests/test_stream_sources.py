@@ -1,0 +1,270 @@
+"""What sources refuse: files that are not what they should be, chunks that are damaged, options that mean nothing."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+import streams
+import zarr
+from streams import agree, in_memory
+from trees import Array
+from zarr.storage import LocalStore
+
+import foldwise as fw
+
+X = np.random.default_rng(0).standard_normal((40, 30))
+
+
+def npy(header: dict[str, Any], data: bytes = b"") -> bytes:
+    """An .npy file with any header."""
+    written = io.BytesIO()
+    np.lib.format.write_array_header_2_0(written, header)
+    return written.getvalue() + data
+
+
+def header(descr: str, shape: tuple[int, ...]) -> dict[str, Any]:
+    return {"descr": descr, "fortran_order": False, "shape": shape}
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "is not an .npy file"),
+        (b"\x93NUMPY\x01\x00", "is not an .npy file"),
+        (npy(header("<f8", (4,)), bytes(31)), "is truncated: of 32 bytes of data it has 31"),
+        (npy(header("<f8", (1 << 40, 1 << 40))), "is truncated: of 9,671,406,556,917,033,397,649,408 bytes"),
+        (npy(header("<f8", (-4,)), bytes(32)), "has a damaged header"),
+        (npy(header("<f8", (1,) * 65), bytes(8)), "has a damaged header"),
+        (npy(header("|O", (4,)), bytes(32)), "holds pickled Python objects, which are never loaded"),
+        (npy(header("<c16", (2,)), bytes(32)), "x has dtype complex128"),
+    ],
+)
+def test_npy_files_that_are_none(data: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    path.write_bytes(data)
+    with pytest.raises(fw.FoldwiseError, match=message):
+        fw.sum(fw.open(path))
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    for name in "x.npy", "x.zarr", "x.parquet", "x.arrow":
+        with pytest.raises(fw.SourceError, match=r"there is no|cannot be read"):
+            fw.open(tmp_path / name)
+    with pytest.raises(fw.SourceError, match="cannot be read"):
+        fw.open(tmp_path / "x.bin", dtype="float32")
+    with pytest.raises(fw.SourceError, match="there is no folder"):
+        fw.open(tmp_path / "no" / "y.npy", mode="w")
+
+
+def test_a_file_that_becomes_shorter(tmp_path: Path) -> None:
+    path = streams.saved(tmp_path / "x.npy", X)
+    source = fw.open(path)
+    with path.open("r+b") as file:
+        file.truncate(1000)
+    with pytest.raises(fw.SourceError, match="has become shorter since it was opened"):
+        fw.sum(source)
+
+
+def test_raw_files(tmp_path: Path) -> None:
+    path = tmp_path / "x.bin"
+    path.write_bytes(b"head" + X.astype(">f4").tobytes())
+    wanted = fw.sum(X.astype(np.float32), accuracy="exact")
+    assert fw.sum(fw.open(path, dtype=">f4", offset=4)) == wanted
+    assert fw.sum(fw.open(path, dtype=">f4", offset=4, shape=(40, 30)), axis=(0, 1)) == wanted
+    with pytest.raises(fw.SourceError, match="is truncated"):
+        fw.open(path, dtype=">f4", offset=4, shape=(41, 30))
+    with pytest.raises(fw.OptionError, match="offset = -1"):
+        fw.open(path, dtype=">f4", offset=-1)
+    with pytest.raises(fw.DtypeError, match="is no dtype of elements"):
+        fw.open(path, dtype="complex64")
+    half = X.astype(ml_dtypes.bfloat16)
+    half.tofile(path)
+    assert agree("sum", fw.sum(fw.open(path, dtype="bfloat16")), in_memory("sum", half))
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_damaged_chunk_is_named(zarr_format: int, tmp_path: Path) -> None:
+    path = streams.chunked(tmp_path / "x.zarr", X, (10, 10), zarr_format)
+    key = "2.1" if zarr_format == 2 else "c/2/1"
+    (path / key).write_bytes(b"no chunk at all")
+    for function in fw.sum, fw.cumsum:
+        with pytest.raises(fw.SourceError, match=rf"chunk '{key}' cannot be read: "):
+            function(fw.open(path), axis=0)
+
+
+def test_a_missing_chunk_is_the_fill_value(tmp_path: Path) -> None:
+    made = zarr.create_array(str(tmp_path / "x.zarr"), shape=(40, 30), chunks=(10, 10), dtype="f8", fill_value=2.5)
+    made[:10] = X[:10]
+    wanted = np.concatenate([X[:10], np.full((30, 30), 2.5)])
+    assert agree("sum", fw.sum(fw.open(tmp_path / "x.zarr"), axis=0), in_memory("sum", wanted, axis=0))
+
+
+def test_zarr_groups_and_damaged_metadata(tmp_path: Path) -> None:
+    group = zarr.create_group(str(tmp_path / "g.zarr"))
+    group.create_array("inside", shape=(3,), dtype="f8")[...] = 1
+    with pytest.raises(fw.SourceError, match=r"is a Zarr group; name one of its arrays \(.*g.zarr/inside\)"):
+        fw.open(tmp_path / "g.zarr")
+    assert fw.sum(fw.open(tmp_path / "g.zarr" / "inside")) == 3
+    assert fw.sum(fw.open(group["inside"])) == 3
+    (tmp_path / "g.zarr" / "inside" / "zarr.json").write_text("{")
+    with pytest.raises(fw.SourceError, match="is no Zarr array, or a damaged one"):
+        fw.open(tmp_path / "g.zarr" / "inside")
+
+
+class Counting(LocalStore):
+    """A store that knows how often each chunk was read and written."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.reads: dict[str, int] = {}
+
+    async def get(self, key: str, *arguments: Any, **named: Any) -> Any:
+        self.reads[key] = self.reads.get(key, 0) + 1
+        return await super().get(key, *arguments, **named)
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("name", ["sum", "cumsum", "reduce_many"])
+def test_every_chunk_is_read_once(name: str, axis: int | None, tmp_path: Path) -> None:
+    streams.chunked(tmp_path / "x.zarr", X, (10, 10))
+    store = Counting(str(tmp_path / "x.zarr"), read_only=True)
+    source = fw.open(zarr.open_array(store, mode="r"), memory_budget="20MB")
+    more = {"folds": ["sum", "max"]} if name == "reduce_many" else {}
+    getattr(fw, name)(source, axis=axis, **more)
+    chunks = {key: count for key, count in store.reads.items() if key.startswith("c/")}
+    assert len(chunks) == 12
+    assert set(chunks.values()) == {1}
+
+
+def test_every_chunk_is_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    streams.chunked(tmp_path / "x.zarr", X, (10, 10))
+    written: list[str] = []
+    put = LocalStore.set
+
+    async def counted(self: LocalStore, key: str, *arguments: Any) -> None:
+        written.append(key)
+        await put(self, key, *arguments)
+
+    monkeypatch.setattr(LocalStore, "set", counted)
+    fw.cumsum(fw.open(tmp_path / "x.zarr"), axis=0, out=fw.open(tmp_path / "y.zarr", mode="w"))
+    chunks = [key for key in written if "c/" in key]
+    assert len(chunks) == len(set(chunks)) >= 1
+    found = zarr.open_array(str(tmp_path / "y.zarr"), mode="r")
+    assert np.asarray(found[...]).tobytes() == in_memory("cumsum", X, axis=0).tobytes()
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
+def test_columns_of_tables(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"x{suffix}"
+    numbers, counts = X.ravel(), np.arange(1200, dtype=np.int16)
+    table = pa.table({"price": numbers, "count": counts, "name": ["x"] * 1200, "holes": [None, *range(1199)]})
+    if suffix == ".parquet":
+        pyarrow.parquet.write_table(table, path, row_group_size=100)
+    else:
+        pyarrow.feather.write_feather(table, path, chunksize=100, compression="uncompressed")
+    source = fw.open(path, column="price")
+    assert source.shape == (1200,)
+    assert agree("sum", fw.sum(source), in_memory("sum", numbers))
+    assert agree("cumsum", fw.cumsum(source), in_memory("cumsum", numbers))
+    assert agree("sum", fw.sum(fw.open(path, column="count")), in_memory("sum", counts))
+    with pytest.raises(fw.OptionError, match="'price', 'count', 'name', 'holes'"):
+        fw.open(path)
+    with pytest.raises(fw.DtypeError, match=r"column 'name' of .* is of type string"):
+        fw.open(path, column="name")
+    with pytest.raises(fw.SourceError, match="has nulls"):
+        fw.sum(fw.open(path, column="holes"))
+    path.write_bytes(b"no table")
+    with pytest.raises(fw.SourceError, match="cannot be read"):
+        fw.open(path, column="price")
+
+
+def test_blocks_are_handed_over_once() -> None:
+    source = fw.open(iter([X, X]))
+    assert fw.sum(source) == fw.sum(np.stack([X, X]), accuracy="exact")
+    with pytest.raises(fw.StateError, match="were handed over already"):
+        fw.sum(source)
+    again = fw.open([X, X], shape=(80, 30))
+    assert fw.sum(again) == fw.sum(again)
+
+
+def test_blocks_that_do_not_go_together() -> None:
+    def blocks(*them: Any) -> Iterator[Any]:
+        yield from them
+
+    for second in X[:, :2], X.astype(np.float32), np.float64(3):
+        with pytest.raises(fw.ShapeError, match="where the first one promised float64"):
+            fw.sum(fw.open(blocks(X, second)))
+    for rows, said in (81, "only 80"), (79, "more"):
+        with pytest.raises(fw.SourceError, match=f"there are {said}"):
+            fw.sum(fw.open(blocks(X, X), shape=(rows, 30)))
+    with pytest.raises(fw.ShapeError, match="there is not one block"):
+        fw.open(blocks())
+    with pytest.raises(fw.ShapeError, match="the first block is of rank 0"):
+        fw.open(blocks(3.0))
+    with pytest.raises(fw.OptionError, match="reverse=True begins at the end"):
+        fw.cumsum(fw.open([X], shape=X.shape), axis=0, reverse=True)
+    with pytest.raises(fw.ArgumentError, match="place is of type int"):
+        fw.open(3)
+    with pytest.raises(RuntimeError, match="theirs"):
+        fw.sum(fw.open(_failing()))
+
+
+def _failing() -> Iterator[Array]:
+    yield X
+    raise RuntimeError("theirs")
+
+
+def test_whatever_has_slices() -> None:
+    class Slices:
+        shape, dtype, chunks = X.shape, X.dtype, (7, 7)
+
+        def __getitem__(self, box: Any) -> Array:
+            return np.asarray(X[box])
+
+    assert agree("sum", fw.sum(fw.open(Slices()), axis=0), in_memory("sum", X, axis=0))
+
+
+def test_options_that_mean_nothing(tmp_path: Path) -> None:
+    path = streams.saved(tmp_path / "x.npy", X)
+    (tmp_path / "x.txt").write_text("1 2 3")
+    for options, message in (
+        ({"mode": "a"}, "mode = 'a'; accepted are"),
+        ({"memory_budget": "many"}, "memory_budget = 'many'; accepted are"),
+        ({"memory_budget": 0}, "memory_budget = 0; it must be positive"),
+        ({"memory_budget": 2.5}, "memory_budget is of type float"),
+        ({"chunks": (3,)}, "chunks are those of a result"),
+        ({"mode": "w", "chunks": (3,)}, "an .npy file has no chunks"),
+    ):
+        with pytest.raises(fw.FoldwiseError, match=message):
+            fw.open(path, **options)
+    with pytest.raises(fw.OptionError, match=r"is of no kind that is known by its name \(.npy, .zarr"):
+        fw.open(tmp_path / "x.txt")
+    with pytest.raises(fw.OptionError, match=r"results are written to paths that end in .npy or .zarr"):
+        fw.open(tmp_path / "x.txt", mode="w")
+    with pytest.raises(fw.OptionError, match='overflow="saturate" needs the whole array in memory'):
+        fw.cumprod(fw.open(np.arange(9)), overflow="saturate")
+    with pytest.raises(fw.OptionError, match="a checkpoint would not help"):
+        fw.sum(fw.open([X], checkpoint=tmp_path / "notes"))
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("2GB", 2 * 10**9), ("512 MiB", 1 << 29), ("1.5gib", 3 << 29), ("100", 100), (7777, 7777)]
+)
+def test_budgets_as_they_are_written(text: Any, size: int) -> None:
+    assert fw.open(X, memory_budget=text).job.budget == size
+
+
+def test_a_source_tells_what_it_is(tmp_path: Path) -> None:
+    source = fw.open(streams.saved(tmp_path / "x.npy", X))
+    assert (source.shape, source.ndim, source.size, source.nbytes) == ((40, 30), 2, 1200, 9600)
+    assert repr(source) == f"<Source {tmp_path / 'x.npy'}: float64 (40, 30)>"
+    assert repr(fw.open(tmp_path / "y.npy", mode="w")) == f"<Target {tmp_path / 'y.npy'}>"
