@@ -20,6 +20,7 @@ from .entrances import (
     scan,
 )
 from .errors import AxisError
+from .scale import home
 
 _SUM: Final = entrance("sum")
 _PROD: Final = entrance("prod")
@@ -416,7 +417,7 @@ def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, in
 def _standard_axis(name: str, x: Any, axis: int | None) -> int | None:
     if axis is not None:
         return axis
-    rank = as_array(name, x).ndim
+    rank = x.ndim if home(x) else as_array(name, x).ndim
     if rank == 1:
         return 0
     accepted = f"accepted: {-rank}..{rank - 1}; only rank 1 has a default" if rank else "a 0-d array has no axis"

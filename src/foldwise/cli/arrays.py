@@ -11,14 +11,17 @@ from typing import Any, Final, get_args
 import numpy as np
 
 import foldwise
-from foldwise.arguments import Accuracy, Overflow
+from foldwise.arguments import Accuracy, Array, Overflow
 from foldwise.entrances import ENTRANCES
 from foldwise.folds import FOLDS
 
 from .blocks import Lines, write, write_json
 from .files import UsageError, place_for, read_array, write_array
+from .progress import progress
 from .summary import as_data, described, summary
 
+STREAMED: Final = (".zarr", ".parquet", ".arrow", ".feather")
+"""Files that are read in blocks, whether or not anybody asks for it."""
 _AXES: Final = re.compile(r"[+-]?\d+(,[+-]?\d+)*")
 
 
@@ -70,7 +73,11 @@ def add(commands: Any) -> None:
     """A command for each function. The help of all commands lists them by itself."""
     for name, says in summaries().items():
         command = commands.add_parser(name, description=f"{says}.")
-        command.add_argument("file", metavar="FILE", help="an .npy file, file.npz:name, or - for standard input")
+        command.add_argument(
+            "file",
+            metavar="FILE",
+            help="an .npy file, file.npz:name, or - for standard input; a Zarr array, a .parquet or .arrow file",
+        )
         for option in inspect.signature(getattr(foldwise, name)).parameters:
             if option in OPTIONS:
                 kind = {**OPTIONS[option]}
@@ -78,7 +85,12 @@ def add(commands: Any) -> None:
                     several = name in _REDUCTIONS
                     kind["help"] = "axes, as in 0 or 0,-1; all if left out" if several else "one axis, as in 0 or -1"
                 command.add_argument(f"--{option.replace('_', '-')}", default=argparse.SUPPRESS, **kind)
-        command.add_argument("--out", metavar="OUT", help="write the result to this .npy file; - for standard output")
+        command.add_argument(
+            "--out", metavar="OUT", help="write the result to this .npy file or .zarr; - for standard output"
+        )
+        command.add_argument("--memory", metavar="SIZE", help="read in blocks, within so much memory, as in 2GB")
+        command.add_argument("--checkpoint", metavar="NOTES", help="note here how far it is, and go on from there")
+        command.add_argument("--column", metavar="NAME", help="the column of a .parquet or .arrow file")
         command.add_argument("--json", action="store_true", help="write JSON, for programs")
         command.set_defaults(run=run, function=name)
 
@@ -87,10 +99,16 @@ def run(asked: argparse.Namespace) -> int:
     """Any of these commands."""
     if asked.out == "-" and asked.json:
         raise UsageError("--out - and --json both want standard output; leave one of them out")
-    place = None if asked.out is None else place_for(asked.out)
     options = {name: value for name, value in vars(asked).items() if name in OPTIONS}
     if "axis" in options:
         options["axis"] = tuple(asked.axis) if len(asked.axis) > 1 else asked.axis[0]
+    streamed = asked.memory or asked.checkpoint or asked.column or asked.file.rstrip("/").endswith(STREAMED)
+    return _stream(asked, options) if streamed else _at_once(asked, options)
+
+
+def _at_once(asked: argparse.Namespace, options: dict[str, Any]) -> int:
+    """With the array in memory."""
+    place = None if asked.out is None else place_for(asked.out)
     result = np.asarray(getattr(foldwise, asked.function)(read_array(asked.file), **options))
     if asked.out is not None:
         write_array(place, result)
@@ -99,8 +117,37 @@ def run(asked: argparse.Namespace) -> int:
         write_json({"function": asked.function, **as_data(result), **file})
     elif place is not None:
         write([Lines((f"{asked.out}: {described(result)}",))])
-    elif asked.out is None and result.ndim:
-        write(summary(result))
     elif asked.out is None:
-        print(result[()])
+        _show(result)
     return 0
+
+
+def _stream(asked: argparse.Namespace, options: dict[str, Any]) -> int:
+    """In blocks: the result goes to a file while it is made, or is small."""
+    function = getattr(foldwise, asked.function)
+    if asked.out is not None and (asked.out == "-" or "out" not in inspect.signature(function).parameters):
+        raise UsageError(f"--out {asked.out}: what is read in blocks is written to files, by functions that have out=")
+    out = {} if asked.out is None else {"out": foldwise.open(asked.out, mode="w")}
+    with progress(f"{asked.function} {asked.file}", "bytes") as told:
+        source = foldwise.open(
+            asked.file, memory_budget=asked.memory, progress=told, checkpoint=asked.checkpoint, column=asked.column
+        )
+        result = function(source, **options, **out)
+    if isinstance(result, foldwise.Source):
+        dtype, shape = str(result.dtype), result.shape
+        if asked.json:
+            write_json({"function": asked.function, "dtype": dtype, "shape": shape, "file": asked.out})
+        else:
+            write([Lines((f"{asked.out}: {dtype} {shape}",))])
+    elif asked.json:
+        write_json({"function": asked.function, **as_data(np.asarray(result))})
+    else:
+        _show(np.asarray(result))
+    return 0
+
+
+def _show(result: Array) -> None:
+    if result.ndim:
+        write(summary(result))
+    else:
+        print(result[()])

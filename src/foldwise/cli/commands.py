@@ -93,7 +93,9 @@ def _refused(why: str) -> int:
 
 
 _HERE: Final = (
-    (r"^(operator|load|diff|audit): ", ""),
+    (r"^(operator|load|diff|audit|open): ", ""),
+    (r"memory_budget=(\d+)", r"--memory \1"),
+    (r'out=fw\.open\(path, mode="w"\)', "--out FILE"),
     (r"limits=Limits\((\w+=\d+)\)", r"--limit \1"),
     (r'(?:run\(\.\.\., )?\bengine="(\w+)"\)?', r"--engine \1"),
     (r"strict=True", "--strict"),

@@ -15,20 +15,34 @@ PATIENCE: Final = 1.0
 
 @contextlib.contextmanager
 def progress(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    """Something to be told how much is done, of how much. It draws only on a terminal, and on standard error."""
+    """Something to be told how much is done, of how much. It draws only on a terminal, and on standard error.
+
+    Of bytes it also tells how fast they go, and how much time is left.
+    """
     if not (sys.stderr.isatty() and importlib.util.find_spec("rich")):
         yield lambda done, total: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
 
     console = Console(stderr=True)
+    counted: list[ProgressColumn] = [MofNCompleteColumn(), TextColumn(unit), TimeElapsedColumn()]
+    if unit == "bytes":
+        counted = [DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()]
     bar = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(unit),
-        TimeElapsedColumn(),
+        *counted,
         console=console,
         transient=True,
         redirect_stdout=False,
