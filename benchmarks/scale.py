@@ -48,7 +48,10 @@ def chunk_by_chunk(path: Path) -> None:
         array[row : row + _CHUNK, column : column + _CHUNK]
 
 
-def best_seconds(calls: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+Calls = dict[str, Callable[[], object]]
+
+
+def best_seconds(calls: Calls, rounds: int) -> dict[str, float]:
     """The least time of each, all of them once in every round."""
     least = dict.fromkeys(calls, float("inf"))
     for _ in range(rounds):
@@ -59,7 +62,7 @@ def best_seconds(calls: dict[str, Callable[[], object]], rounds: int) -> dict[st
     return least
 
 
-def rows(kind: str, size: int, limits: dict[str, Callable[[], object]], ours: dict[str, Callable[[], object]], rounds: int) -> list[list[str]]:
+def rows(kind: str, size: int, limits: Calls, ours: Calls, rounds: int) -> list[list[str]]:
     """GB/s of ours, and as a share of the best of what only reads."""
     seconds = best_seconds({**limits, **ours}, rounds)
     limit = min(seconds[name] for name in limits)
@@ -78,11 +81,11 @@ def measured(folder: Path, megabytes: int, budget: str, rounds: int) -> list[lis
     size = x.nbytes
     del x
 
-    def sums(path: Path) -> dict[str, Callable[[], object]]:
+    def sums(path: Path) -> Calls:
         source = fw.open(path, memory_budget=budget)
         return {f"sum, axis={axis}": lambda axis=axis: fw.sum(source, axis=axis) for axis in (None, 0, 1)}  # type: ignore[misc]
 
-    def written(name: str) -> dict[str, Callable[[], object]]:
+    def written(name: str) -> Calls:
         source = fw.open(npy, memory_budget=budget)
         return {
             f"cumsum, axis={axis}, to {name}": lambda axis=axis: fw.cumsum(  # type: ignore[misc]
@@ -91,10 +94,10 @@ def measured(folder: Path, megabytes: int, budget: str, rounds: int) -> list[lis
             for axis in (None, 0, 1)
         }
 
-    plain: dict[str, Callable[[], object]] = {
+    plain: Calls = {
         f"readinto {piece}": lambda piece=piece: plain_read(npy, piece) for piece in _PIECES  # type: ignore[misc]
     }
-    decoding: dict[str, Callable[[], object]] = {
+    decoding: Calls = {
         "chunk by chunk": lambda: chunk_by_chunk(chunked),
         **{f"{count} rows": lambda count=count: decoded(chunked, count) for count in (1, 2, 4)},  # type: ignore[misc]
     }
@@ -115,7 +118,8 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
         table = measured(Path(folder), asked.megabytes, asked.memory, asked.rounds)
-    print(f"{processor()}, {cores()} cores, load {os.getloadavg()[0]:.1f}; {asked.megabytes} MB, budget {asked.memory}\n")
+    print(f"{processor()}, {cores()} cores, load {os.getloadavg()[0]:.1f}")
+    print(f"{asked.megabytes} MB, a budget of {asked.memory}\n")
     print(markdown(["file", "job", "GB/s", "of only reading"], table))
 
 

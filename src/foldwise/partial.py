@@ -79,6 +79,11 @@ class Partial:
         """How much memory each output takes."""
         return Partial(asked, source, (), 0).state.nbytes
 
+    @staticmethod
+    def any_order(asked: Reduce | Arg, source: Dtype) -> bool:
+        """Whether blocks may come in any order without a bit of the result knowing."""
+        return not isinstance(Partial(asked, source, (), 0).state, Product | LogSumExp)
+
     def add(self, x: Array, where: Array | None = None) -> None:
         """Fold a block, or what a mask of its shape chooses of it."""
         if x.size == 0:

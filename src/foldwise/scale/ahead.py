@@ -1,8 +1,8 @@
-"""Reading the next block while the last one is folded."""
+"""Reading while folding."""
 
 from collections.abc import Callable, Generator, Iterable
 from queue import SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import TypeVar
 
 Piece = TypeVar("Piece")
@@ -10,7 +10,7 @@ Buffer = TypeVar("Buffer")
 Read = TypeVar("Read")
 
 BUFFERS = 2
-"""One that is read into, one that is folded."""
+"""One that is read into, one that is folded; or one for each of two workers."""
 
 
 def read_ahead(
@@ -52,3 +52,46 @@ def read_in_turn(
     """The same without a thread, for what is read by somebody else's code."""
     for piece in pieces:
         yield piece, read(piece, buffers[0])
+
+
+def side_by_side(
+    pieces: Iterable[Piece],
+    read: Callable[[Piece, Buffer], Read],
+    fold: Callable[[Piece, Read], None],
+    buffers: list[Buffer],
+) -> None:
+    """Read pieces and fold them, in whatever order they come, with a worker for each buffer.
+
+    What a worker has read it folds itself, while it lies in its core's cache and the others read. One folds at a time.
+    The caller is one of the workers.
+    """
+    coming, folding = Lock(), Lock()
+    left = iter(pieces)
+    failed: list[BaseException] = []
+
+    def work(buffer: Buffer) -> None:
+        try:
+            while not failed:
+                with coming:
+                    piece = next(left, None)
+                if piece is None:
+                    return
+                found = read(piece, buffer)
+                with folding:
+                    fold(piece, found)
+        except BaseException as error:
+            failed.append(error)
+
+    others = [Thread(target=work, args=(buffer,), name="foldwise reader", daemon=True) for buffer in buffers[1:]]
+    for other in others:
+        other.start()
+    try:
+        work(buffers[0])
+        for other in others:
+            other.join()
+    except BaseException as error:  # an interrupt between the lines above
+        failed.append(error)
+        for other in others:
+            other.join()
+    if failed:
+        raise failed[0]

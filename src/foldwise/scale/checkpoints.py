@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from foldwise.errors import StateError
-from foldwise.models.files import written_whole
 
 _MAGIC: Final = b"\x93FWJOB1\n"
 _DIGEST: Final = 16
@@ -21,6 +20,7 @@ class Checkpoint:
 
     def __init__(self, name: str, path: Path, seconds: float, identity: Any) -> None:
         self._name, self._path, self._seconds = name, path, seconds
+        self._unfinished = path.with_name(f".{path.name}.unfinished")  # one name, so that a kill leaves one at most
         self._identity = json.dumps(identity).encode()
         self._noted = time.monotonic()
 
@@ -51,12 +51,14 @@ class Checkpoint:
             return
         pieces = [self._identity, done.to_bytes(8, "little"), *state()]
         data = _MAGIC + b"".join(struct.pack("<Q", len(piece)) + piece for piece in pieces)
-        with written_whole(self._path) as file:
+        with self._unfinished.open("wb") as file:
             file.write(data + blake2b(data, digest_size=_DIGEST).digest())
             file.flush()
             os.fsync(file.fileno())
+        self._unfinished.replace(self._path)
         self._noted = time.monotonic()
 
     def forget(self) -> None:
         """The job is done."""
         self._path.unlink(missing_ok=True)
+        self._unfinished.unlink(missing_ok=True)

@@ -13,6 +13,7 @@ from foldwise.arguments import NUMPY, Array, elements_dtype
 from foldwise.errors import OptionError, ShapeError, SourceError
 from foldwise.npy import Header, read_header
 
+from .ahead import BUFFERS
 from .sources import Box, Job, Source, box_shape, in_buffer, unreadable
 
 _PIECE: Final = 1 << 16
@@ -21,6 +22,8 @@ _PIECE: Final = 1 << 16
 
 class File(Source):
     """Numbers in a file, in C or Fortran order."""
+
+    workers = BUFFERS
 
     def __init__(self, path: str, job: Job, header: Header, offset: int) -> None:
         self.where, self.job, self._offset = path, job, offset

@@ -51,6 +51,8 @@ class Source(ABC):
     """A block of so many bytes is read about as fast as any."""
     columns_first = False
     """Whether neighbours along the first axis lie next to each other, not those along the last."""
+    workers = 1
+    """How many may read at the same time and be faster for it."""
     overlaps = True
     """Whether a block can be read while another one is folded."""
     in_order = False

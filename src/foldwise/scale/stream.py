@@ -1,13 +1,13 @@
 """Reductions and scans of what is read in blocks. Sums are exact, whatever was asked: so blocks do not show.
 
-A source is read once, the next block while the last one is folded; a result that is too large for memory goes to a
-target while it is made.
+A source is read once, one block while another is folded; a result that is too large for memory goes to a target while
+it is made.
 """
 
 import contextlib
 import itertools
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -18,14 +18,15 @@ from foldwise.engine import INT64, Arg, Reduce, Scan
 from foldwise.errors import DtypeError, OptionError, ShapeError
 from foldwise.partial import Partial, at_once
 
-from .ahead import BUFFERS, read_ahead, read_in_turn
+from .ahead import BUFFERS, read_ahead, read_in_turn, side_by_side
 from .carries import Carry, alone
 from .checkpoints import Checkpoint
 from .results import Result
 from .sources import Box, Source, box_shape
 from .walk import Costs, Step, Walk, bands, planned
 
-_BOOL: Final = np.dtype(np.bool_)
+_CACHED: Final = 2 << 20
+"""A block of so many bytes stays in the cache of the core that reads it."""
 
 
 # ---- the home of sources
@@ -102,6 +103,14 @@ class _Read(NamedTuple):
 
 def _blocks(x: Source, mask: _Mask, walk: Walk, begin: int, backwards: bool = False) -> Generator[tuple[Step, _Read]]:
     """The blocks of a walk from some number on, each read while the one before is folded."""
+    steps, read, buffers = _readable(x, mask, walk, begin, backwards)
+    return (read_in_turn if len(buffers) == 1 else read_ahead)(steps, read, buffers)
+
+
+def _readable(
+    x: Source, mask: _Mask, walk: Walk, begin: int, backwards: bool = False
+) -> tuple[Iterator[Step], Callable[[Step, Array], _Read], list[Array]]:
+    """The blocks of a walk from some number on, how each is read, and into which buffers."""
     size = x.dtype.itemsize
 
     def read(step: Step, buffer: Array) -> _Read:
@@ -110,9 +119,8 @@ def _blocks(x: Source, mask: _Mask, walk: Walk, begin: int, backwards: bool = Fa
 
     bytes_each = walk.elements * (size + (1 if isinstance(mask.of, Source) else 0))
     steps = itertools.islice(walk.steps(backwards), begin, None)
-    if x.in_order or not x.overlaps:
-        return read_in_turn(steps, read, [np.empty(bytes_each, np.uint8)])
-    return read_ahead(steps, read, [np.empty(bytes_each, np.uint8) for _ in range(BUFFERS)])
+    count = 1 if x.in_order or not x.overlaps else BUFFERS
+    return steps, read, [np.empty(bytes_each, np.uint8) for _ in range(count)]
 
 
 def _told(x: Source, walk: Walk, begin: int) -> Callable[[int], None]:
@@ -211,7 +219,11 @@ class _Reduced:
             + (2 * state if masked_means else 0),
             whole=sum(result.nbytes for result in results),
         )
-        self._walk = planned(name, x, frozenset(axes), costs)
+        any_order = x.workers > 1 and not x.job.checkpoint and all(Partial.any_order(each, source) for each in asked)
+        pleasant = min(x.pleasant, _CACHED) if any_order else x.pleasant
+        self._walk = planned(name, x, frozenset(axes), costs, pleasant)
+        self._remembers = not self._walk.complete or isinstance(asked[0], Arg)
+        self._any_order = any_order and not (self._remembers and self._walk.in_tiles)
         self._checkpoint = _checkpoint(name, x, asked, self._walk, results, mask)
         self._partials: list[Partial] = []
 
@@ -228,6 +240,16 @@ class _Reduced:
             for partial, data in zip(self._partials, stored[count:], strict=True):
                 partial.restore(data)
         tell = _told(self._x, self._walk, begin)
+        if self._any_order:
+            self._fold_in_any_order(tell)
+        else:
+            self._fold_in_order(begin, tell)
+        found = [result.finished() for result in self._results]
+        if self._checkpoint is not None:
+            self._checkpoint.forget()
+        return found
+
+    def _fold_in_order(self, begin: int, tell: Callable[[int], None]) -> None:
         step = None
         with contextlib.closing(_blocks(self._x, self._mask, self._walk, begin)) as blocks:
             for step, read in blocks:
@@ -239,13 +261,18 @@ class _Reduced:
                     self._checkpoint.note(step.number + 1, self._state)
         if self._walk.endless and step is not None:
             self._write(step.box)
-        found = [result.finished() for result in self._results]
-        if self._checkpoint is not None:
-            self._checkpoint.forget()
-        return found
+
+    def _fold_in_any_order(self, tell: Callable[[int], None]) -> None:
+        def fold(step: Step, read: _Read) -> None:
+            self._fold(step._replace(begins=not self._partials, ends=False), read)
+            tell(read.elements.size)
+
+        steps, read, buffers = _readable(self._x, self._mask, self._walk, 0)
+        side_by_side(steps, read, fold, buffers)
+        self._write(tuple(slice(0, n) for n in self._x.shape))
 
     def _fold(self, step: Step, read: _Read) -> None:
-        if self._walk.complete and not isinstance(self._asked[0], Arg):
+        if not self._remembers:
             for i, each in enumerate(self._asked):
                 folded = at_once(each._replace(keepdims=False), read.elements, read.mask)
                 self._results[i].write(self._corner(step.box), self._shaped(folded, i))

@@ -55,6 +55,13 @@ class Walk(NamedTuple):
         return not self.endless and all(self.block[axis] >= self.shape[axis] for axis in self.folded)
 
     @property
+    def in_tiles(self) -> bool:
+        """Whether some outputs are done before others are begun."""
+        kept = (n for axis, n in enumerate(self.shape) if axis not in self.folded)
+        parts = (n for axis, n in enumerate(self.block) if axis not in self.folded)
+        return any(part < n for part, n in zip(parts, kept, strict=True))
+
+    @property
     def elements(self) -> int:
         """How many a block has at most."""
         return math.prod(self.block)
@@ -85,8 +92,8 @@ class Walk(NamedTuple):
             yield Step(i, (slice(i * self.block[0], (i + 1) * self.block[0]), *rest), i == 0, False)
 
 
-def planned(name: str, source: Source, folded: frozenset[int], costs: Costs) -> Walk:
-    """The blocks of a fold over some axes."""
+def planned(name: str, source: Source, folded: frozenset[int], costs: Costs, pleasant: int | None = None) -> Walk:
+    """The blocks of a fold over some axes, of a pleasant size in bytes where nothing speaks against it."""
     shape = source.shape
     start = list(source.unit)
     fits, within = _limits(name, source, folded, costs)
@@ -95,14 +102,14 @@ def planned(name: str, source: Source, folded: frozenset[int], costs: Costs) -> 
     if source.in_order:
         axes = range(1)
     block = start
-    pleasant = source.pleasant
+    size = source.pleasant if pleasant is None else pleasant
 
     def comfortable(block: list[int]) -> bool:
         """Large enough to be read well, and few enough outputs in progress."""
         outputs = math.prod(n for axis, n in enumerate(block) if axis not in folded)
         least = math.prod(n for axis, n in enumerate(start) if axis not in folded)
         few = within(block) or outputs <= least or outputs * costs.state <= source.job.budget // _SHARE
-        return few and math.prod(block) * source.dtype.itemsize <= pleasant and fits(block)
+        return few and math.prod(block) * source.dtype.itemsize <= size and fits(block)
 
     for axis in (*axes, *axes):  # twice: when all elements of an output fit, more outputs do
         block = _grown(block, axis, source, comfortable)
