@@ -25,8 +25,8 @@ from .results import Result
 from .sources import Box, Source, box_shape
 from .walk import Costs, Step, Walk, bands, planned
 
-_CACHED: Final = 2 << 20
-"""A block of so many bytes stays in the cache of the core that reads it."""
+_CACHED: Final = 1 << 20
+"""A block of so many bytes stays in the cache of the core that reads it, and is folded without waking other threads."""
 
 
 # ---- the home of sources
