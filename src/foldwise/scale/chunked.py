@@ -146,7 +146,8 @@ def _blocks(place: Any) -> bool:
 class ZarrTarget(Target):
     """A Zarr array to be: a folder beside its place, which takes its name when all is written."""
 
-    copies = 3
+    copies = 4
+    besides = _THREADS
 
     def begin(self, shape: tuple[int, ...], dtype: "np.dtype[Any]", block: tuple[int, ...]) -> None:
         """An empty array, in chunks as they will be written if nobody has asked for others."""

@@ -32,7 +32,9 @@ class Result(AbstractContextManager["Result"]):
     @property
     def nbytes(self) -> int:
         """How much memory it takes."""
-        kept = self._target is None and self._given is None
+        if self._target is not None:
+            return self._target.besides
+        kept = self._given is None
         return int(np.prod(self.shape, dtype=np.int64)) * self._kind.itemsize if kept else 0
 
     @property

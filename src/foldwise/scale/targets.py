@@ -27,6 +27,8 @@ class Target(ABC):
 
     copies = 0
     """How often a part is copied while it is written."""
+    besides = 0
+    """How much memory it takes to write at all."""
     resumed = False
     """Whether the job goes on with what is there already."""
 
