@@ -61,6 +61,8 @@ SIGNATURES = {
     "Model": None,
     "Limits": None,
     "reference_ops": "()",
+    "open": None,
+    "Source": None,
     "set_num_threads": "(count)",
     "get_num_threads": "()",
     "show_config": "(mode='print')",
@@ -94,6 +96,8 @@ def test_public_names() -> None:
         "LimitError",
         "EngineError",
         "ConversionError",
+        "SourceError",
+        "BudgetError",
     }
     assert set(fw.__all__) == {*SIGNATURES, *errors, "__version__"}
     for name in fw.__all__:
