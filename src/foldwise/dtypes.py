@@ -1,7 +1,7 @@
 """The one table of dtypes: what the two standards call each, and which kernel column reads it as it lies."""
 
 from math import inf
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 
 class Dtype(NamedTuple):
@@ -16,6 +16,14 @@ class Dtype(NamedTuple):
     column: str
     """The kernel column that folds it; a column of another name converts it in cache, block by block."""
     code: int
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What comes from another process is the one of this table: dtypes are told apart by identity."""
+        return _known, (self.name,)
+
+
+def _known(name: str) -> Dtype:
+    return BY_NAME[name]
 
 
 _ROWS = [

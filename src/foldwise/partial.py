@@ -1,5 +1,6 @@
 """A reduction in progress over blocks that are folded along any axes: which state it has, and what becomes of it."""
 
+import copy
 import math
 import struct
 from typing import Final, Self
@@ -8,6 +9,7 @@ import numpy as np
 
 from . import whole
 from .arguments import NUMPY, Accuracy, Array
+from .doubles import Doubles
 from .dtypes import Dtype
 from .engine import FLOAT64, INT64, Arg, Reduce, through_floats
 from .errors import ShapeError, StateError
@@ -56,12 +58,15 @@ class Partial:
     """A reduction of an array that comes in blocks, in any order: what it has seen so far.
 
     The blocks are of the same rank as the array. `outputs` is the shape of the results that these blocks take part in,
-    without the folded axes: that of the array's, or of a part of it.
+    without the folded axes: that of the array's, or of a part of it. If it is to be compact, exact sums of floats take
+    a few doubles for each output, in place of a total, and a little longer.
     """
 
     __slots__ = ("_terms", "asked", "count", "state")
 
-    def __init__(self, asked: Reduce | Arg, source: Dtype, outputs: tuple[int, ...], rank: int) -> None:
+    def __init__(
+        self, asked: Reduce | Arg, source: Dtype, outputs: tuple[int, ...], rank: int, compact: bool = False
+    ) -> None:
         self.asked = asked
         self.count: int | Array = 0
         if isinstance(asked, Arg):
@@ -72,7 +77,8 @@ class Partial:
         if through_floats(asked.fold, asked.result):
             asked = asked._replace(result=FLOAT64)
         self._terms = Terms(asked.fold, source, asked.result, outputs, asked.axes, asked.overflow)
-        self.state = _state_of(asked, source)(self._terms)
+        state = _state_of(asked, source)
+        self.state = (Doubles if compact and state is Totals else state)(self._terms)
 
     @staticmethod
     def bytes_for(asked: Reduce | Arg, source: Dtype) -> int:
@@ -94,6 +100,12 @@ class Partial:
             more = Reduce(SUM, self._terms.axes(x), INT64).run(where)
         self.state.add(x, 0, where)
         self.count = self.count + more
+
+    def copy(self) -> Self:
+        """The same, to go on by itself."""
+        made = copy.copy(self)
+        made.state = self.state.copy()
+        return made
 
     def place(self, x: Array, corner: tuple[int, ...], shape: tuple[int, ...]) -> None:
         """Look through a block for an extreme. The block begins at a corner of an array of some shape."""

@@ -15,7 +15,7 @@ from .folds import FOLDS, SUM, Fold
 
 _PROD: Final = folds.BY_NAME["prod"]
 _UINT64: Final = dtypes.BY_NAME["uint64"]
-_EXACT: Final = {fold.kernel: fold.exact for fold in FOLDS if fold.exact is not None}
+EXACT: Final = {fold.kernel: fold.exact for fold in FOLDS if fold.exact is not None}
 """The kernels of sums, and those that do the same exactly."""
 
 
@@ -106,7 +106,7 @@ class Totals(State):
     def add(self, x: Array, seen: int, where: Array | None = None) -> None:
         axes = self.terms.axes(x)
         kept = np.expand_dims(self.totals, axes)
-        for kernel, summand in whole.summands(_EXACT[self.terms.fold.kernel], x):
+        for kernel, summand in whole.summands(EXACT[self.terms.fold.kernel], x):
             engine.add_to_totals(kept, kernel, summand, axes, where)
 
     def merge(self, other: Self, seen: int) -> None:
@@ -261,7 +261,7 @@ class Joined(Arrays):
 
     @property
     def _join_by(self) -> Fold:
-        return SUM if self.terms.fold.kernel in _EXACT else self.terms.fold
+        return SUM if self.terms.fold.kernel in EXACT else self.terms.fold
 
     @classmethod
     def nothing(cls, terms: Terms) -> tuple[Array, ...]:
