@@ -43,7 +43,7 @@ def test_errors_and_warnings_have_their_exit_codes(capsys: pytest.CaptureFixture
 
 def test_the_repaired_model_is_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = written(capsys, "audit", "norm.onnx", "--fix", "fixed.onnx", "--verify")
-    assert "fixed.onnx: 'norms': onnx, opset 18, 1 nodes" in said
+    assert "fixed.onnx: 'norms': onnx, opset 18, 1 node" in said
     assert "repaired: node 'norm' (ReduceL1-13): openvino-l1-ignores-axes" in said
     assert fw.load("fixed.onnx").graph.nodes[0].inputs[0] == "x"
     status, out, _ = ended(capsys, "audit", "scan.onnx", "--fix", "same.onnx", "--json", "--runtime", "openvino")

@@ -26,9 +26,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_to_an_opset_and_to_the_other_format(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = written(capsys, "convert", "sum.onnx", "old.onnx", "--opset", "11", "--verify")
-    assert said == "old.onnx: 'rows': onnx, opset 11, 1 nodes\n"
+    assert said == "old.onnx: 'rows': onnx, opset 11, 1 node\n"
     assert fw.load("old.onnx").graph.nodes[0].constant("axes") == [1]
-    assert written(capsys, "convert", "old.onnx", "m.xml") == "m.xml: 'rows': openvino, 1 nodes\n"
+    assert written(capsys, "convert", "old.onnx", "m.xml") == "m.xml: 'rows': openvino, 1 node\n"
     assert (folder / "m.bin").is_file()
     assert "opset 20" in written(capsys, "convert", "m.xml", "back.onnx")
     told = json.loads(written(capsys, "convert", "m.xml", "back.onnx", "--opset", "18", "--json"))

@@ -62,7 +62,7 @@ def test_signature_and_words() -> None:
     found = loaded("sums (float[N,3] x) => (float[N] y) <int64[1] axes = {1}> { y = ReduceSum<keepdims=0>(x, axes) }")
     assert [str(value) for value in found.inputs] == ["x: float32 (N, 3)"]
     assert [str(value) for value in found.outputs] == ["y: float32 (N,)"]
-    assert repr(found) == "<Model 'sums': onnx, opset 18, 1 nodes>"
+    assert repr(found) == "<Model 'sums': onnx, opset 18, 1 node>"
     assert str(found).splitlines()[1:] == ["  in   x: float32 (N, 3)", "  out  y: float32 (N,)"]
     assert [node.operator for node in found.graph.nodes] == ["ReduceSum"]
     assert found.run([[[1, 2, 3]]])["y"].dtype == np.float32

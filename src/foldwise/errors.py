@@ -63,7 +63,7 @@ class SourceError(FoldwiseError, ValueError):
 class BudgetError(OptionError):
     """A memory budget that is too small for what was asked. `needed` is the smallest that works, in bytes."""
 
-    def __init__(self, message: str, needed: int) -> None:
+    def __init__(self, message: str, needed: int = 0) -> None:
         super().__init__(message)
         self.needed = needed
 

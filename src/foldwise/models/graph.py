@@ -193,5 +193,7 @@ def bytes_of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
 
 
 def size_of(value: Any) -> int:
-    """The bytes of a value, those of a sequence together."""
-    return sum(map(size_of, value)) if isinstance(value, list) else getattr(value, "nbytes", 0)
+    """The bytes of a value in memory, those of a sequence together."""
+    if isinstance(value, list):
+        return sum(map(size_of, value))
+    return value.nbytes if isinstance(value, np.ndarray) else 0

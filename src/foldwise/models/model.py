@@ -13,7 +13,7 @@ from .limits import Limits
 
 if TYPE_CHECKING:
     from .check import Finding
-    from .graph import Array, Graph, Program, Value
+    from .graph import Graph, Program, Value
     from .session import Session, StepReport
 
 DEFAULT = Limits()
@@ -58,6 +58,10 @@ def _is_xml(start: bytes) -> bool:
     return start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<")
 
 
+def _counted(nodes: int) -> str:
+    return "1 node" if nodes == 1 else f"{nodes} nodes"
+
+
 class Model:
     """A loaded model."""
 
@@ -88,15 +92,21 @@ class Model:
         engine: str | None = None,
         strict: bool = False,
         observe: Callable[[StepReport], None] | None = None,
-    ) -> dict[str, Array]:
+        memory_budget: str | int | None = None,
+    ) -> dict[str, Any]:
         """The outputs by name, for inputs by name or in their order.
 
         Reductions, scans and the plumbing around them run here. What else the model holds goes to `engine`,
         "onnxruntime" or "reference" (ONNX's own evaluator); without one it is refused. `strict` refuses, too, what the
         specifications forbid and runtimes accept, of which there is a warning otherwise. `observe` is called after
         each step with what it did and how long it took.
+
+        Inputs that are not in memory, sources of `fw.open` and Dask's arrays, go to reductions and scans in blocks;
+        what works element by element is done to each block, and what needs a tensor whole is refused. Each step that
+        reads a source may take `memory_budget` for it, or what the source was opened with. What is never folded comes
+        out as a source or a Dask array again.
         """
-        return self.session(engine, strict).run(inputs, observe)
+        return self.session(engine, strict).run(inputs, observe, memory_budget)
 
     def session(self, engine: str | None = None, strict: bool = False) -> Session:
         """The plan that `run` follows, made once."""
@@ -137,7 +147,7 @@ class Model:
     def __repr__(self) -> str:
         graph, dialect = self.graph, self.program.dialect
         opset = f", opset {self.program.opset()}" if dialect == "onnx" else ""
-        return f"<Model {graph.name!r}: {dialect}{opset}, {len(graph.nodes)} nodes>"
+        return f"<Model {graph.name!r}: {dialect}{opset}, {_counted(len(graph.nodes))}>"
 
     def __str__(self) -> str:
         """The signature, one value a line."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -68,7 +69,9 @@ def relabelled(error: FoldwiseError, label: str, operator: str) -> FoldwiseError
     """The same refusal, with the node that it is about."""
     text = str(error).removeprefix("operator: ")
     named = text.startswith((operator, "node ", "the node ")) or operator in text.split(": ")[0]
-    return type(error)(f"{label}: {text}" if named else f"{label} ({operator}): {text}")
+    other = copy.copy(error)
+    other.args = (f"{label}: {text}" if named else f"{label} ({operator}): {text}",)
+    return other
 
 
 # ---- functions that a model defines

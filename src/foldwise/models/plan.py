@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -15,7 +16,7 @@ from .folding import FixedFolding, Folding, Siblings
 from .graph import Array, Graph, Program, size_of
 from .limits import ROOM, Limits
 from .nodes import UNEXPECTED, Meant, attribute_values, defining, relabelled, schema_of, unexpected, unfolded
-from .plumbing import SEVERAL, runner
+from .plumbing import SEVERAL, Need, need, runner
 
 
 class StepReport(NamedTuple):
@@ -47,6 +48,7 @@ class Step(NamedTuple):
     label: str
     operator: str
     by: str
+    need: Need
 
 
 class Part(NamedTuple):
@@ -58,6 +60,7 @@ class Part(NamedTuple):
     label: str
     operator: str
     by: str
+    need: Need = "whole"
 
 
 Piece = list[tuple[Meant, Part | None]]
@@ -104,7 +107,7 @@ class Plan:
                 part.work,
                 tuple(place[name] if name else _NOTHING for name in part.reads),
                 tuple(place[name] if name else _UNWANTED for name in part.writes),
-                tuple(frees[i]), part.label, part.operator, part.by,
+                tuple(frees[i]), part.label, part.operator, part.by, part.need,
             )
             for i, part in enumerate(parts)
         ]  # fmt: skip
@@ -119,14 +122,22 @@ class Plan:
             return self._follow(values, observe)
         given, taken = ROOM.given, ROOM.taken
         if given is None:
-            ROOM.given, ROOM.turns = self._held + sum(map(size_of, inputs)), 0
+            ROOM.given, ROOM.turns = self._held + sum(getattr(each, "nbytes", 0) for each in inputs), 0
         try:
             return self._follow(values, observe)
         finally:
             ROOM.given, ROOM.taken = given, taken
 
+    def beyond_memory(self) -> Plan:
+        """The same plan for inputs that need not be in memory."""
+        from .beyond import beyond  # for those who have such
+
+        made = copy.copy(self)
+        made.steps = [step._replace(work=beyond(step)) for step in self.steps]
+        return made
+
     def _follow(self, values: list[Any], observe: Observer | None) -> list[Any]:
-        for done, (work, reads, writes, frees, label, operator, by) in enumerate(self.steps, 1):
+        for done, (work, reads, writes, frees, label, operator, by, _) in enumerate(self.steps, 1):
             began = time.perf_counter() if observe else 0.0
             try:
                 made = work(*[values[i] for i in reads])
@@ -233,7 +244,8 @@ class Planner:
             writes = tuple(node.outputs) if several else (node.outputs[0],)
             if several and len(writes) == 1:
                 work = _only(work)
-            part = Part(work, tuple(node.inputs), writes, label, node.operator, "numpy")
+            needed = need(self.program.dialect, node, opsets.get("", 1))
+            part = Part(work, tuple(node.inputs), writes, label, node.operator, "numpy", needed)
             if len(writes) == 1 and all(name in known for name in node.inputs):
                 made_now = part.work(*(known[name] for name in node.inputs))
                 if size_of(made_now) <= _LARGEST_KEPT:

@@ -6,7 +6,7 @@ Each row of the tables makes, of a node, the function that runs it. What is not 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -50,6 +50,16 @@ from .shapes import (
     unsqueeze,
 )  # fmt: skip
 
+Need = Literal["place", "shape", "whole"]
+"""The same place of each input, however they broadcast; their shapes; or all of them."""
+
+SIZE: Final = always(lambda x: np.array(x.size, np.int64))
+_OF_SHAPES: Final[frozenset[Maker]] = frozenset({shape_of, SIZE})
+_OF_WHOLES: Final[frozenset[Maker]] = frozenset({
+    matmul, concat, constant, expand, filled, flatten, gather, range_of, reshape, slice_node, squeeze, top, transpose,
+    unsqueeze,
+})  # fmt: skip
+
 
 class Row(NamedTuple):
     """One operator: from which opset on a maker holds, the oldest first."""
@@ -59,6 +69,12 @@ class Row(NamedTuple):
     def maker(self, opset: int) -> Maker | None:
         """The maker for a model's opset."""
         return next((maker for since, maker in reversed(self.versions) if since <= opset), None)
+
+
+    def needs(self, opset: int) -> Need:
+        """What of its inputs a place of the result depends on."""
+        maker = self.maker(opset)
+        return "shape" if maker in _OF_SHAPES else "whole" if maker in _OF_WHOLES else "place"
 
 
 def row(maker: Maker, since: int = 1) -> Row:
@@ -112,7 +128,7 @@ ONNX: Final[Mapping[str, Row]] = {
     "Unsqueeze": row(unsqueeze),
     "Flatten": row(flatten),
     "Shape": row(shape_of),
-    "Size": row(always(lambda x: np.array(x.size, np.int64))),
+    "Size": row(SIZE),
     "Transpose": row(transpose),
     "Expand": row(expand, 8),
     "ConstantOfShape": row(filled, 9),
@@ -165,9 +181,18 @@ SEVERAL: Final = frozenset({"TopK"})
 
 def runner(dialect: str, node: Node, opset: int, limits: Limits) -> Run | None:
     """What runs a node, or None where nothing here does."""
-    table = ONNX if dialect == "onnx" else OPENVINO
-    found = table.get(node.operator) if dialect == "openvino" or not node.domain else None
-    if found is None:
-        return None
-    maker = found.maker(opset if dialect == "onnx" else 1 << 30)
+    found, version = _row(dialect, node, opset)
+    maker = None if found is None else found.maker(version)
     return None if maker is None else maker(node, limits)
+
+
+def need(dialect: str, node: Node, opset: int) -> Need:
+    """What of its inputs each place of a node's result depends on."""
+    found, version = _row(dialect, node, opset)
+    return "whole" if found is None else found.needs(version)
+
+
+def _row(dialect: str, node: Node, opset: int) -> tuple[Row | None, int]:
+    if dialect == "onnx":
+        return (None if node.domain else ONNX.get(node.operator)), opset
+    return OPENVINO.get(node.operator), 1 << 30

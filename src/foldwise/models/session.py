@@ -13,6 +13,7 @@ from foldwise import dtypes
 from foldwise.arguments import as_array
 from foldwise.errors import ArgumentError, DtypeError, EngineError, ModelError, OptionError, ShapeError
 from foldwise.operators.call import shape_text
+from foldwise.scale import home, within
 
 from .arithmetic import numpy_of
 from .graph import Array, Program, Value
@@ -54,16 +55,20 @@ class Session:
         """The dtypes and shapes that each input was found to fit."""
         self._symbols = any(isinstance(n, str) for value in graph.inputs for n in value.shape or ())
 
-    def run(self, inputs: Mapping[str, Any] | Sequence[Any], observe: Observer | None = None) -> dict[str, Array]:
-        """The outputs by name."""
-        given = self._in_order(inputs)
+    def run(
+        self, inputs: Mapping[str, Any] | Sequence[Any], observe: Observer | None = None, budget: Any = None
+    ) -> dict[str, Array]:
+        """The outputs by name. Inputs that are not in memory are folded within a budget."""
+        given, plan = self._in_order(inputs), self.plan
+        if budget is not None or any(map(home, given)):
+            given, plan = [within(budget, each) for each in given], plan.beyond_memory()
         for i, each in enumerate(given):
             if type(each) is not np.ndarray or (each.dtype, each.shape) not in self._fitting[i]:
                 given[i] = self._checked(i, each)
         if self._symbols:
             self._check_symbols(given)
-        found = self.plan.run(given, observe)
-        if not self.plan.all_fresh:
+        found = plan.run(given, observe)
+        if not plan.all_fresh:
             found = _detached(found, given)
         return dict(zip(self._output_names, found, strict=True))
 
@@ -115,7 +120,7 @@ class Session:
             raise ModelError(f"run: input '{value.name}' is missing; the model takes {self._accepted()}")
         if given is None or not value.tensor:
             return given
-        array = self._array(value, given)
+        array = given if home(given) else self._array(value, given)
         if value.dtype in dtypes.BY_NAME and array.dtype.name != value.dtype:
             raise DtypeError(
                 f"run: input '{value.name}' must be {value.dtype}, got {array.dtype} of shape {array.shape}; "
@@ -126,6 +131,8 @@ class Session:
                 f"run: input '{value.name}' must have shape {shape_text(value.shape)}, got {array.dtype} of shape "
                 f"{array.shape}"
             )
+        if home(given):
+            return given
         if not array.dtype.isnative:
             return array.astype(array.dtype.newbyteorder("="))
         if len(self._fitting[place]) < 64:

@@ -2,7 +2,8 @@
 
 Each of them has a home, a module that runs a checked Reduce, Scan or Arg on it where an array would run by itself:
 `reduce(name, reduction, x, out, where)`, `scan(name, scan, x, out)`, `place(name, arg, x, out)` and
-`many(name, reductions, x, where)`. Whatever the chunks, sums are folded exactly there, so the chunks never show.
+`many(name, reductions, x, where)`; and `mapped(name, function, operands)`, which puts a function of elements before a
+fold. Whatever the chunks, sums are folded exactly there, so the chunks never show.
 """
 
 import sys
@@ -20,3 +21,12 @@ def home(x: Any) -> ModuleType | None:
         if defined in sys.modules and isinstance(x, getattr(sys.modules[defined], name)):
             return import_module(f".{its_home}", __name__)
     return None
+
+
+def within(budget: Any, x: Any) -> Any:
+    """The same with another budget, if it is a source; whoever runs Dask's graphs sees to their memory."""
+    if budget is None or "foldwise.scale.sources" not in sys.modules:
+        return x
+    from .sources import Source
+
+    return x.within(budget) if isinstance(x, Source) else x

@@ -5,14 +5,15 @@ passes: what each chunk comes to, and each chunk once more, going on from what a
 """
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
 from math import isnan
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
+from dask.array.core import elemwise
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
@@ -228,6 +229,32 @@ def _seen_so_far(before: Partial | None, seen: Partial) -> Partial:
 
 def _step(asked: Scan, source: Dtype, x: Any, before: Partial | None) -> Array:
     return scanned(asked, _block(asked.name, source, x), before)
+
+
+# ---- before a fold
+
+
+def mapped(name: str, function: Callable[..., Any], operands: Sequence[Any]) -> da.Array:
+    """What a function of elements makes of arrays, some of them Dask's, whose shapes broadcast."""
+    given = [i for i, each in enumerate(operands) if each is not None]
+    nothing = function(*(None if each is None else np.empty((0,) * each.ndim, each.dtype) for each in operands))
+    chosen = [operands[i] for i in given]
+    made: da.Array = elemwise(_Placed(function, tuple(given), len(operands)), *chosen, dtype=nothing.dtype)
+    return made
+
+
+class _Placed(NamedTuple):
+    """A function some of whose arguments are left out."""
+
+    function: Callable[..., Any]
+    places: tuple[int, ...]
+    most: int
+
+    def __call__(self, *given: Any) -> Any:
+        arguments: list[Any] = [None] * self.most
+        for place, each in zip(self.places, given, strict=True):
+            arguments[place] = each
+        return self.function(*arguments)
 
 
 # ---- chunks and arguments

@@ -1,11 +1,12 @@
 """What is folded without being in memory: files, chunked arrays, blocks that somebody hands over."""
 
+import copy
 import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, overload
 
 import numpy as np
 
@@ -55,6 +56,8 @@ class Source(ABC):
     """How many may read at the same time and be faster for it."""
     overlaps = True
     """Whether a block can be read while another one is folded."""
+    _origin: "Source | None" = None
+    """What it was copied from, and what its file stays open for."""
     in_order = False
     """Whether it can be read only once, from beginning to end along its first axis."""
 
@@ -85,6 +88,13 @@ class Source(ABC):
     @abstractmethod
     def read(self, box: Box, buffer: Array) -> Array:
         """A part of it, in a buffer of bytes that is large enough, or where it lies."""
+
+    def within(self, budget: str | int) -> Self:
+        """The same with another budget."""
+        other = copy.copy(self)
+        other._origin = self
+        other.job = self.job._replace(budget=in_bytes("run", budget))
+        return other
 
     def identity(self) -> list[Any]:
         """What makes it another one: a job that goes on is refused where this has changed."""

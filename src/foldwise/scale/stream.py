@@ -21,12 +21,16 @@ from foldwise.partial import Partial, at_once
 from .ahead import BUFFERS, read_ahead, read_in_turn, side_by_side
 from .carries import Carry, alone
 from .checkpoints import Checkpoint
+from .mapped import mapped
 from .results import Result
 from .sources import Box, Source, box_shape
 from .walk import Costs, Step, Walk, bands, planned
 
 _CACHED: Final = 1 << 20
 """A block of so many bytes stays in the cache of the core that reads it, and is folded without waking other threads."""
+
+
+__all__ = ["many", "mapped", "place", "reduce", "scan"]
 
 
 # ---- the home of sources
