@@ -30,6 +30,8 @@ GUIDES: Final = {
     "audit": "What other runtimes refuse in a model or get wrong, in which releases, and the model repaired.",
     "onnxruntime": "Our kernels inside existing sessions of onnxruntime.",
     "command-line": "All of it without writing Python.",
+    "scale": "Files, Zarr arrays and series of blocks larger than memory, within a budget.",
+    "dask": "Dask's arrays and xarray: lazy graphs with the same bits for any chunks.",
     "numerics": "What a result is, to the bit, and how far it can be off.",
     "exact": "Sums rounded once, in any order; accumulators that merge; how good a sum is.",
     "performance": "How fast it is beside others, how that is measured, and why the kernels look as they do.",
