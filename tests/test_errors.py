@@ -360,6 +360,8 @@ def test_the_kinds_of_errors() -> None:
         "DtypeError": (TypeError,),
         "ShapeError": (ValueError,),
         "OptionError": (ValueError,),
+        "BudgetError": (ValueError,),
+        "SourceError": (ValueError,),
         "ArgumentError": (TypeError,),
         "OverflowedError": (OverflowError,),
         "StateError": (ValueError,),

@@ -124,6 +124,7 @@ def test_a_name_is_exported_once() -> None:
                 homes.setdefault(name, []).append(module.__name__)
     assert {"sum", "AxisError", "show_config"} <= set(homes)
     assert not {name: places for name, places in homes.items() if len(places) > 1}
+    assert all(hasattr(fw, name) for name in fw.__all__)  # some are imported when they are asked for
     public = {name for name in vars(fw) if not name.startswith("_")} - (names - set(fw.__all__))
     assert public == set(fw.__all__) - {"__version__"}
 

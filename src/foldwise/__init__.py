@@ -1,6 +1,8 @@
 """foldwise: the reductions and scans of ONNX and OpenVINO, exact, fast, and the same bits everywhere."""
 
-from .accumulator import Accumulator
+import importlib as _importlib
+import typing as _typing
+
 from .arrays import (
     all,
     any,
@@ -26,7 +28,6 @@ from .arrays import (
     sumsquare,
 )
 from .config import show_config
-from .differences import Difference, diff
 from .engine import __version__, get_num_threads, set_num_threads
 from .errors import (
     ArgumentError,
@@ -46,11 +47,34 @@ from .errors import (
     StateError,
     UnknownOperatorError,
 )
-from .models import Audit, Limits, Model, audit, convert, load
 from .operation import operator, operators
-from .plugins import reference_ops
-from .report import SumReport, sum_report
-from .scale.sources import Source, open
+
+if _typing.TYPE_CHECKING:
+    from .accumulator import Accumulator
+    from .differences import Difference, diff
+    from .models.audit import Audit, audit
+    from .models.convert import convert
+    from .models.limits import Limits
+    from .models.model import Model, load
+    from .plugins import reference_ops
+    from .report import SumReport, sum_report
+    from .scale.sources import Source, open
+else:
+    _LATER = {
+        "Accumulator": "accumulator",
+        **dict.fromkeys(("Difference", "diff"), "differences"),
+        **dict.fromkeys(("Audit", "Limits", "Model", "audit", "convert", "load"), "models"),
+        "reference_ops": "plugins",
+        **dict.fromkeys(("SumReport", "sum_report"), "report"),
+        **dict.fromkeys(("Source", "open"), "scale.sources"),
+    }
+
+    def __getattr__(name: str) -> object:
+        """What arrays do not need is imported when it is asked for."""
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return globals().setdefault(name, getattr(_importlib.import_module(f".{_LATER[name]}", __name__), name))
+
 
 __all__ = [
     "Accumulator",
