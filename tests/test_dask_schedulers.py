@@ -72,7 +72,7 @@ def wanted() -> list[Array]:
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
     with (
-        LocalCluster(n_workers=3, threads_per_worker=2, dashboard_address=None, silence_logs=50) as cluster,
+        LocalCluster(n_workers=3, threads_per_worker=2, dashboard_address="127.0.0.1:0", silence_logs=50) as cluster,
         Client(cluster) as client,
     ):
         client.wait_for_workers(3)
