@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -251,15 +252,20 @@ PAGE = processes.ROOT / "docs" / "command-line.md"
 
 
 @pytest.mark.skipif(not PAGE.is_file(), reason="needs the repository")
-def test_the_page_shows_what_is_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("page", "least"), [(PAGE, 9), (processes.ROOT / "README.md", 4)], ids=["page", "README"])
+def test_the_page_shows_what_is_written(page: Path, least: int, tmp_path: Path) -> None:
     onnx.save(onnx.parser.parse_model(MODEL), tmp_path / "model.onnx")
-    sessions = re.findall(r"^```console\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    if page != PAGE:  # which makes its own
+        np.save(tmp_path / "x.npy", np.arange(24, dtype=np.float32).reshape(2, 3, 4))
+        for suffix in (".xml", ".bin"):
+            shutil.copy(processes.ROOT / "examples" / "models" / f"running_share{suffix}", tmp_path / f"model{suffix}")
+    sessions = re.findall(r"^```console\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     shown = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", "".join(sessions), re.MULTILINE)
-    assert len(shown) > 8
+    assert len(shown) >= least
     for command, output in shown:
         script = f'python() {{ {sys.executable} "$@"; }}; foldwise() {{ python -m foldwise.cli "$@"; }}; {command}'
         process = subprocess.run(["bash", "-c", f"exec 2>&1; {script}"], cwd=tmp_path, capture_output=True, text=True)
-        assert process.stdout == output, command
+        assert process.stdout == output if output else process.returncode == 0, command
 
 
 @pytest.mark.skipif(not PAGE.is_file(), reason="needs the repository")
