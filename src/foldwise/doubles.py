@@ -26,6 +26,8 @@ _TOTALS: Final = 1 << 11
 """So many totals are in a cache."""
 _FEW: Final = 64
 """Fewer totals are no work at all."""
+_HALVES: Final = 1 << 13
+"""So many float16, multiples of 2^-24 below 2^16, have a sum that is a double: 53 bits hold it."""
 _MOST: Final = 4
 """Data that leaves more than so many doubles spans hundreds of binades."""
 
@@ -124,6 +126,8 @@ def in_doubles(kernel: str, x: Array, axes: tuple[int, ...], where: Array | None
     if not x.size:
         return np.zeros((1, *kept))
     length = x.size // math.prod(kept)
+    if x.dtype == np.float16 and length <= _HALVES and kernel != "exact_sumsquare":
+        return Reduce(_SUMS[kernel], axes, FLOAT64, keepdims=True, accuracy="exact").run(x, None, where)[np.newaxis]
     # The squares of doubles are no doubles.
     many = length < _SHORT and x.size >= _FEW * length and bool(axes)
     twice = many and not (kernel == "exact_sumsquare" and x.dtype == np.float64)
