@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from .among import FAR, FAR_ROOT, FLOATS, HALVES, INTEGERS, LOGS, LONG_SUM, LONG_SUMS, ON_THE_WAY, ONE_BY_ONE, SUMS
+from .among import FLOATS, HALVES, INTEGERS, LOGS, LONG_SUM, RANGE, SUMS, of
 from .row import Example, Release, Row, Runtime, Where
 
 REFERENCE: Final = Runtime(
@@ -71,31 +71,8 @@ ROWS: Final = (
         repair_since="1.20",
         sources=("ml_dtypes#63",),
     ),
-    Row(
-        "reference-long-sum",
-        "reference",
-        "differs",
-        LONG_SUMS,
-        ONE_BY_ONE,
-        "Cast to double before, and back after.",
-        LONG_SUM,
-        when="terms are small beside the sum",
-        level="warning",
-        repair="through",
-        sources=("numpy#9393",),
-    ),
-    Row(
-        "reference-range",
-        "reference",
-        "differs",
-        FAR,
-        ON_THE_WAY,
-        "Cast float to double before, and back after.",
-        FAR_ROOT,
-        when="a square or a partial product leaves the dtype's range",
-        level="note",
-        repair="through",
-    ),
+    of("reference", LONG_SUM),
+    of("reference", RANGE),
     Row(
         "reference-integer-root",
         "reference",
