@@ -112,6 +112,20 @@ class Product(Arrays):
         with np.errstate(all="ignore"):
             return _rounded(np.ldexp(fraction, exponent.clip(-5000, 5000)), self.terms.result)
 
+    def factors(self, length: int) -> Array:
+        """Doubles whose product it is, along a first axis, none near the ends of their range.
+
+        An exponent from which so many more elements do not lead back to the range is cut: how far off it is, none sees.
+        """
+        fraction, rest = self.arrays
+        rest = rest.clip(-1100 * (length + 4), 1100 * (length + 4))
+        found = [fraction]
+        while rest.any():
+            step = rest.clip(-1000, 1000)
+            found.append(np.ldexp(1.0, step))
+            rest = rest - step
+        return np.stack(found)
+
 
 class LogSumExp(Arrays):
     """The largest logarithm of a block's sum so far, and the logarithm of what all come to in units of that sum."""

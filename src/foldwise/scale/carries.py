@@ -19,8 +19,6 @@ from foldwise.states import Arrays, Totals
 
 _UINT64: Final = dtypes.BY_NAME["uint64"]
 _FLOAT32: Final = dtypes.BY_NAME["float32"]
-_STEP: Final = 1000
-"""Powers of two by so much are far from the ends of float64's range."""
 
 
 class Carry:
@@ -69,9 +67,7 @@ class Carry:
         if isinstance(state, Totals):
             return _integers(state.totals, self._working) if kind.kind in "iu" else _floats(state.totals, self._working)
         if isinstance(state, Product):
-            fraction, exponent = state.arrays
-            beyond = _STEP * (2 * length + 3)  # from where so many factors do not come back
-            return _factors(fraction, exponent.clip(-beyond, beyond))
+            return state.factors(length)
         if isinstance(state, LogSumExp):
             return np.asarray(state.arrays[0] + state.arrays[1])[np.newaxis]
         assert isinstance(state, Arrays)
@@ -128,13 +124,3 @@ def _integers(totals: Array, kind: Dtype) -> Array:
         pieces.append(nearest.astype(NUMPY[kind.code]))
         if not np.any(left):
             return np.stack(pieces)
-
-
-def _factors(fraction: Array, exponent: Array) -> Array:
-    """Products as factors that are far from the ends of float64's range."""
-    pieces = [fraction]
-    while exponent.any():
-        step = exponent.clip(-_STEP, _STEP)
-        pieces.append(np.ldexp(1.0, step))
-        exponent = exponent - step
-    return np.stack(pieces)

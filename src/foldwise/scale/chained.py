@@ -42,8 +42,7 @@ def _after(scan: Scan, x: Array, before: Partial) -> Array:
     if isinstance(state, Factors):
         return _judged_products(scan, x, state)
     if isinstance(state, Product):
-        fraction, exponent = state.arrays
-        return _behind(scan, _wide(x), _factors(fraction, exponent, x.shape[axis]))
+        return _behind(scan, _wide(x), state.factors(x.shape[axis]))
     if isinstance(state, LogSumExp):
         return _behind(scan, _wide(x), (state.arrays[0] + state.arrays[1])[np.newaxis])
     assert isinstance(state, Joined)
@@ -162,17 +161,3 @@ def _judged_products(scan: Scan, x: Array, before: Factors) -> Array:
     steps = Factors(terms, tuple(np.broadcast_to(np.expand_dims(each, axis), x.shape) for each in before.arrays))
     steps.merge(Factors(terms, (modulo, odd, size)), 0)
     return steps.result(0)
-
-
-# ---- products of floats
-
-
-def _factors(fraction: Array, exponent: Array, length: int) -> Array:
-    """A fraction and an exponent as factors within range. From far beyond, so many elements do not lead back."""
-    rest = exponent.clip(-1100 * (length + 4), 1100 * (length + 4))
-    factors = [fraction]
-    while rest.any():
-        step = rest.clip(-1000, 1000)
-        factors.append(np.ldexp(1.0, step))
-        rest = rest - step
-    return np.stack(factors)
