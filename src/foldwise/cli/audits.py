@@ -13,6 +13,7 @@ from foldwise.models.audit import LEVELS, Fault, Repaired
 
 from .blocks import Block, Heading, Items, Rows, write, write_json
 from .files import UsageError
+from .inputs import MODEL_FILE
 from .models import limit
 
 
@@ -29,7 +30,7 @@ def add(commands: Any) -> None:
         help="find what other runtimes get wrong about a model",
         description="Find what onnxruntime, OpenVINO, onnx's evaluator and PyTorch's export get wrong about a model.",
     )
-    command.add_argument("model", metavar="MODEL", help="an .onnx file, or the .xml of an OpenVINO model")
+    command.add_argument("model", metavar="MODEL", help=MODEL_FILE)
     command.add_argument("--fix", metavar="OUT", help="write the model with what can be repaired rewritten")
     command.add_argument("--verify", action="store_true", help="with --fix: run both models on many inputs and compare")
     command.add_argument(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from foldwise.models import Model
     from foldwise.models.graph import Value
 
+MODEL_FILE: Final = "an .onnx file, or the .xml of an OpenVINO model"
 FORMS: Final = """\
 what --input takes, with or without name= before it:
   x.npy                  an array from a file; x.npz:member; - for standard input

@@ -56,7 +56,7 @@ def seed(text: str) -> int:
 def add(commands: Any) -> None:
     """The commands `run`, `check` and `convert`."""
     running = commands.add_parser("run", help="run a model", description="Run a model and tell what it gives.")
-    running.add_argument("model", metavar="MODEL", help="an .onnx file, or the .xml of an OpenVINO model")
+    running.add_argument("model", metavar="MODEL", help=inputs.MODEL_FILE)
     running.add_argument("--input", action="append", default=[], metavar="[NAME=]X", help="what an input is: see below")
     running.add_argument("--output-dir", metavar="DIR", help=f"write each output to DIR/NAME{SUFFIX}")
     running.add_argument("--engine", metavar="ENGINE", help="onnxruntime or reference: who runs what foldwise does not")
@@ -66,13 +66,13 @@ def add(commands: Any) -> None:
     checking = commands.add_parser(
         "check", help="find what is wrong in a model", description="Find everything that is wrong in a model."
     )
-    checking.add_argument("model", metavar="MODEL", help="an .onnx file, or the .xml of an OpenVINO model")
+    checking.add_argument("model", metavar="MODEL", help=inputs.MODEL_FILE)
     converting = commands.add_parser(
         "convert",
         help="write a model in another opset, or in the other format",
         description="Write a model in another opset of ONNX, or in the other format: the ending of OUT says which.",
     )
-    converting.add_argument("model", metavar="IN", help="an .onnx file, or the .xml of an OpenVINO model")
+    converting.add_argument("model", metavar="IN", help=inputs.MODEL_FILE)
     converting.add_argument("out", metavar="OUT", help="an .onnx file, or an .xml, whose .bin lies beside it")
     converting.add_argument("--opset", type=int, metavar="N", help="the opset of an .onnx file")
     converting.add_argument("--inexact", action="store_true", help="allow steps that round on their way")

@@ -121,10 +121,11 @@ class FoldWriter(ABC):
         """Through a wider dtype, where every value of this one has its place and comes back as it was."""
         wide = self.carrier(m, schema)
         inner = self.through(m, wide)
-        made = self.reduction(inner)
-        if wide == "float32" and m.kind != "f" and m.may_be_empty:
-            made = self.clamped(made, str(m.dtype))  # of nothing comes an infinity
-        return self.cast(made, str(m.dtype), out)
+        return self.cast(self.within(m, self.reduction(inner), wide), str(m.dtype), out)
+
+    def within(self, m: Meaning, made: str, wide: str) -> str:
+        """What comes out of a wider dtype, where the narrow one has its value: of integers, in a wider integer."""
+        return made
 
     def through(self, m: Meaning, dtype: str) -> Meaning:
         """The same of a value that was cast."""
@@ -157,10 +158,6 @@ class FoldWriter(ABC):
         return RefusedError(
             "dtype", f"{schema.label} does not take {m.dtype}", ", or ".join(filter(None, [*ways, way_out]))
         )
-
-    def clamped(self, x: str, dtype: str) -> str:
-        """Within a dtype's range."""
-        raise NotImplementedError
 
     def guarded(self, m: Meaning, schema: Schema, out: str) -> str:
         """One node; where the dialects differ in what no elements give, beside what the other one gives (R-14)."""

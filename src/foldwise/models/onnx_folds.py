@@ -57,14 +57,16 @@ class OnnxWriter(FoldWriter):
                 f"convert to opset {since} or later",
             )
 
-    def clamped(self, x: str, dtype: str) -> str:
-        """Within a dtype's range."""
+    def within(self, m: Meaning, made: str, wide: str) -> str:
+        """Of no integers in float32 comes an infinity: then the end of their range."""
+        if wide != "float32" or m.kind == "f" or not m.may_be_empty:
+            return made
         self.need("Clip", SINCE["Clip"])
-        low, high = map(float, dtypes.limits(dtypes.BY_NAME[dtype]))
+        low, high = map(float, dtypes.limits(dtypes.BY_NAME[str(m.dtype)]))
         if self.bench.opset < 11:
-            return self.bench.add("Clip", x, fact=self.bench.fact(x), min=low, max=high)
+            return self.bench.add("Clip", made, fact=self.bench.fact(made), min=low, max=high)
         ends = [self.bench.constant(each, "float32") for each in (low, high)]
-        return self.bench.add("Clip", x, *ends, fact=self.bench.fact(x))
+        return self.bench.add("Clip", made, *ends, fact=self.bench.fact(made))
 
     def count(self, m: Meaning) -> str:
         """How many elements make each result."""

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 from foldwise import dtypes
 
 from .prose import edge_cases
-from .schema import Attribute, Schema
+from .schema import Attribute, Schema, shown
 
 Option = Literal["Single", "Optional", "Variadic"]
 
@@ -50,9 +50,7 @@ class Constant(NamedTuple):
     @property
     def shown_default(self) -> str:
         """The default as the dialect writes it."""
-        if self.default is None:
-            return "none"
-        return str(bool(self.default)).lower() if self.type == "boolean" else str(self.default)
+        return shown(self.default, self.type, "none")
 
 
 class Constraint(NamedTuple):

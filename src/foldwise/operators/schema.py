@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from foldwise import dtypes
 from foldwise.errors import ArgumentError, OptionError, UnknownOperatorError
@@ -28,9 +28,11 @@ class Input(NamedTuple):
     """What stands for it when it is left out, where the dialect says so."""
 
 
-def shown(default: int | None) -> str:
-    """A default in words."""
-    return "absent" if default is None else str(default)
+def shown(default: Any, kind: str = "", absent: str = "absent") -> str:
+    """A default as dialects write it, for an attribute of some type."""
+    if default is None:
+        return absent
+    return str(bool(default)).lower() if kind == "boolean" else str(default)
 
 
 class Output(NamedTuple):
@@ -59,7 +61,7 @@ class Attribute(NamedTuple):
     @property
     def shown_default(self) -> str:
         """The default as the dialect writes it."""
-        return str(bool(self.default)).lower() if self.type == "boolean" else shown(self.default)
+        return shown(self.default, self.type)
 
 
 class TypeConstraint(NamedTuple):

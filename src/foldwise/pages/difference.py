@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from foldwise.operators.diff import Alteration
 
+from .frame import opening
 from .words import WORDS, said
 
 if TYPE_CHECKING:
@@ -22,15 +23,8 @@ STYLE: Final = files(__package__).joinpath("assets", "foldwise.css").read_text(e
 
 def page(difference: Difference) -> str:
     """A page by itself."""
-    title = escape(difference.title)
     return _ascii(f"""\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
+{opening(escape(difference.title))}\
 <style>
 {STYLE}</style>
 </head>

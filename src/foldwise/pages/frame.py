@@ -30,17 +30,24 @@ NAVIGATION: Final = (
 THEMES: Final = ("auto", "light", "dark")
 
 
-def framed(page: Page) -> str:
-    """The page with everything around it, and its links as they are where it lies."""
-    html = f"""\
+def opening(title: str) -> str:
+    """How every page begins, as far as its title, which is HTML already."""
+    return f"""\
 <!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
+<title>{title}</title>
+"""
+
+
+def framed(page: Page) -> str:
+    """The page with everything around it, and its links as they are where it lies."""
+    html = f"""\
+{opening(f"{escape(page.title)} · foldwise")}\
 <meta name="description" content="{escape(page.about)}">
-<title>{escape(page.title)} · foldwise</title>
 <link rel="icon" href="/assets/icon.svg" type="image/svg+xml">
 <link rel="stylesheet" href="/assets/site.css">
 <script src="/assets/site.js" data-root="/"></script>
