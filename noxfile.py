@@ -18,10 +18,16 @@ BUILD = Path("build").resolve()
 # A sanitizer reports to the process's own stderr and ends it: pytest must not be holding that back.
 UNCAPTURED = ["--capture=sys", "--numprocesses=0", "-p", "no:cacheprovider"]
 # Their allocators do not come through a fork in the middle of another thread's allocation; glibc's does.
-# Pages, commands, conversions and clusters reach the core by no other way than the rest, and start programs that have
-# sanitizers of their own, or none.
-ELSEWHERE = [f"--ignore-glob=tests/test_{part}*.py" for part in ("audit", "cli", "convert", "dask", "diff", "site")]
 NO_FORK_AMID = ["--deselect", "tests/test_threads.py::test_a_fork_while_others_compute"]
+# What reaches the core directly. The other tests reach it by no other way, and load runtimes (onnxruntime, OpenVINO,
+# Arrow, a browser) that bring allocators of their own, which no sanitizer can stand in for.
+OF_THE_CORE = [
+    f"tests/test_{part}.py"
+    for part in (
+        "exact", "accumulator", "accumulator_bytes", "arg", "many", "report", "partial", "doubles", "elementary",
+        "memory", "errors", "results", "oracles", "threads", "laws", "fold_laws", "table", "reproducible", "api",
+    )
+]  # fmt: skip
 
 
 def requirements(*extras: str) -> list[str]:
@@ -56,10 +62,11 @@ def drift(session: nox.Session) -> None:
 
 @nox.session
 def sanitize(session: nox.Session) -> None:
-    """The test table under AddressSanitizer and UndefinedBehaviorSanitizer; a report fails the run."""
+    """The tests of the core under AddressSanitizer and UndefinedBehaviorSanitizer; a report fails the run."""
     install_sanitized(session, "address,undefined")
+    chosen = session.posargs or OF_THE_CORE
     session.run(
-        "python", "-m", "pytest", *UNCAPTURED, *ELSEWHERE, *NO_FORK_AMID, *session.posargs,
+        "python", "-m", "pytest", *UNCAPTURED, *NO_FORK_AMID, *chosen,
         env={
             # libstdc++ comes along so that the runtime finds its exception machinery when Python starts.
             "LD_PRELOAD": f"{runtime('libasan.so')} {runtime('libstdc++.so')}",
