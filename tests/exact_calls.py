@@ -1,7 +1,7 @@
 """Calls with accuracy="exact": data, memory and options, all drawn from one number; and what each must give.
 
 `python exact_calls.py FILE FIRST COUNT LONGEST` computes so many of each fold and dtype, on the ISA of FOLDWISE_ISA: a
-digest per call.
+digest per call, of results made at once and made in blocks.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import cases
 import exactly
 import hard
+import in_blocks
 import numpy as np
 from domains import Generator
 from trees import Array
@@ -23,6 +24,7 @@ from trees import Array
 import foldwise
 
 FOLDS = (*exactly.FOLDS, "cumsum")
+WAYS: dict[str, Any] = {"at once": foldwise, "in blocks": in_blocks}
 ARRANGEMENTS = ("F", "KF", "KF", "FK", "FK", "KFK", "FF", "KFF", "FKF", "FFK", "FKFF")
 """Axes in memory: F is folded, K is kept. So FKFF is a batch of images, whose channels are kept."""
 CHANGED = ("first repeated", "last repeated", "windows")
@@ -195,13 +197,18 @@ def calls(fold: str, dtype: str, first: int, count: int, longest: int) -> Iterat
         yield drawn(fold, dtype, number, longest)
 
 
-def digests(fold: str, dtype: str, *which: int) -> Array:
-    return np.array([cases.digest(call.found()) for call in calls(fold, dtype, *which)], np.int64)
+def digests(module: Any, fold: str, dtype: str, *which: int) -> Array:
+    return np.array([cases.digest(call.found(module)) for call in calls(fold, dtype, *which)], np.int64)
 
 
 def main(path: str, *which: str) -> None:
     numbers = [int(word) for word in which]
-    table = {f"{fold} {dtype}": digests(fold, dtype, *numbers) for fold in FOLDS for dtype in cases.FLOATS}
+    table = {
+        f"{fold} {dtype} {way}": digests(module, fold, dtype, *numbers)
+        for way, module in WAYS.items()
+        for fold in FOLDS
+        for dtype in cases.FLOATS
+    }
     np.savez(path, allow_pickle=False, **table)
 
 

@@ -66,21 +66,23 @@ def digests(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return np.load(path)
 
 
+@pytest.mark.parametrize("way", exact_calls.WAYS)
 @EVERY_COLUMN
-def test_the_exact_value_is_rounded_once_on_every_isa(digests: Any, fold: str, dtype: str) -> None:
-    found, wanted = digests[f"{fold} {dtype}"], wanted_digests(fold, dtype)
+def test_the_exact_value_is_rounded_once_on_every_isa(digests: Any, fold: str, dtype: str, way: str) -> None:
+    found, wanted = digests[f"{fold} {dtype} {way}"], wanted_digests(fold, dtype)
     assert found.shape == wanted.shape
     different = (FIRST + np.flatnonzero(found != wanted)).tolist()
-    assert not different, differences([exact_calls.drawn(fold, dtype, number, LONGEST) for number in different])
+    assert not different, differences([exact_calls.drawn(fold, dtype, number, LONGEST) for number in different], way)
 
 
-def differences(calls: list[Call]) -> str:
+def differences(calls: list[Call], way: str) -> str:
     """The first calls that differ, with the first results that this process makes differently."""
-    return "\n".join([f"{len(calls)} calls differ, the first:", *map(difference, calls[:10])])
+    described = [difference(call, exact_calls.WAYS[way]) for call in calls[:10]]
+    return "\n".join([f"{len(calls)} calls differ, the first:", *described])
 
 
-def difference(call: Call) -> str:
-    wanted, found = call.wanted(), call.found()
+def difference(call: Call, module: Any) -> str:
+    wanted, found = call.wanted(), call.found(module)
     if found.shape != wanted.shape:
         return f"{call}: wanted {wanted.shape}, here {found.shape}"
     places = map(tuple, np.argwhere(exactly.words_of(wanted) != exactly.words_of(found))[:3].tolist())

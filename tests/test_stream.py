@@ -133,7 +133,7 @@ def test_special_values_reach_what_comes_after(axis: int | None, tmp_path: Path)
             assert agree(name, within(SMALL, name, path, {}, axis=axis), in_memory(name, x, axis=axis)), special
 
 
-@pytest.mark.parametrize("name", ["sum", "prod", "cumsum"])
+@pytest.mark.parametrize("name", ["sum", "prod", "cumsum", "cumprod"])
 @pytest.mark.parametrize("dtype", ["int8", "int64", "uint64"])
 def test_integers_are_judged_as_a_whole(name: str, dtype: str, tmp_path: Path) -> None:
     limits = np.iinfo(dtype)

@@ -27,8 +27,8 @@ from .arrays import (
     sum,
     sumsquare,
 )
-from .config import show_config
-from .engine import __version__, get_num_threads, set_num_threads
+from .config import get_num_threads, set_num_threads, show_config
+from .engine import __version__
 from .errors import (
     ArgumentError,
     AxisError,

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 VERSION: str
 TOTAL_WORDS: int
+DOUBLES: int
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -62,9 +63,15 @@ def run_scan(
     out: NDArray[Any],
     reverse: bool,
     shifted: bool,
+    carried: NDArray[Any] | None,
     /,
 ) -> bool: ...
-def merge_totals(totals: NDArray[Any], others: NDArray[Any], subtract: bool, /) -> None: ...
+def merge_totals(totals: NDArray[Any], others: NDArray[Any], subtract: bool, /) -> bool: ...
+def merge_doubles(doubles: NDArray[Any], others: NDArray[Any], /) -> bool: ...
+def convert_sums(sums: NDArray[Any], into: NDArray[Any], /) -> bool: ...
+def round_doubles(
+    doubles: NDArray[Any], counts: NDArray[Any] | None, ending: int, code: int, out: NDArray[Any], /
+) -> None: ...
 def round_totals(
     totals: NDArray[Any], counts: NDArray[Any] | None, ending: int, code: int, out: NDArray[Any], /
 ) -> None: ...

@@ -1,5 +1,6 @@
-"""What this foldwise is made of and runs on."""
+"""What this foldwise is made of and runs on, as far as that can be chosen."""
 
+import os
 import platform
 from typing import Any, Literal
 
@@ -7,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from . import engine
-from .errors import OptionError
+from .errors import ArgumentError, OptionError
 
 
 def show_config(mode: Literal["print", "dicts"] = "print") -> dict[str, dict[str, Any]] | None:
@@ -26,7 +27,7 @@ def show_config(mode: Literal["print", "dicts"] = "print") -> dict[str, dict[str
             "available": engine.available_isas(),
             "machine": platform.machine(),
         },
-        "threads": {"in use": engine.get_num_threads()},
+        "threads": {"in use": engine.threads()},
     }
     if mode == "dicts":
         return config
@@ -35,3 +36,44 @@ def show_config(mode: Literal["print", "dicts"] = "print") -> dict[str, dict[str
         for key, value in entries.items():
             print(f"  {key}: {', '.join(value) if isinstance(value, list) else value}")
     return None
+
+
+def set_num_threads(count: int) -> None:
+    """Use at most `count` threads from now on, in this process. It changes no result."""
+    if isinstance(count, bool) or not isinstance(count, int | np.integer):
+        raise ArgumentError(f"set_num_threads: count = {count!r} is of type {type(count).__name__}; it must be an int")
+    if not 1 <= count <= 1024:
+        raise OptionError(f"set_num_threads: count = {count} is out of range (accepted: 1..1024)")
+    engine.set_threads(int(count))
+
+
+def get_num_threads() -> int:
+    """How many threads foldwise may use. The default is the CPUs this process may run on."""
+    return engine.threads()
+
+
+def _default_kept_memory() -> int:
+    """An eighth of the machine's memory, and no more than 1 GiB."""
+    return min(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 8, 1 << 30)
+
+
+def _heed_environment() -> None:
+    isas = engine.available_isas()
+    wanted = os.environ.get("FOLDWISE_ISA") or isas[-1]
+    if wanted not in isas:
+        raise OptionError(f"FOLDWISE_ISA={wanted}: this machine has {', '.join(isas)}; choose one, or unset it")
+    engine.use_isa(wanted)
+
+    keep = os.environ.get("FOLDWISE_KEEP_MEMORY")
+    if keep and not (keep.isascii() and keep.isdigit()):
+        raise OptionError(f"FOLDWISE_KEEP_MEMORY={keep}: accepted are whole numbers of bytes, 0 to keep none")
+    engine.keep_memory(min(int(keep), 1 << 62) if keep else _default_kept_memory())
+
+    threads = os.environ.get("FOLDWISE_NUM_THREADS")
+    if threads:
+        if not threads.isascii() or not threads.isdigit() or not 1 <= int(threads) <= 1024:
+            raise OptionError(f"FOLDWISE_NUM_THREADS={threads}: accepted are whole numbers 1..1024")
+        engine.set_threads(int(threads))
+
+
+_heed_environment()

@@ -1,7 +1,6 @@
 """Where every entrance meets: a checked Reduce, Scan or Arg, and the only calls into the native core."""
 
 import math
-import os
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -10,7 +9,7 @@ import numpy as np
 from . import _native, arguments, dtypes, whole
 from .arguments import NUMPY, Accuracy, Array, Overflow, dtype_of
 from .dtypes import Dtype
-from .errors import ArgumentError, OptionError, ShapeError, StateError
+from .errors import ArgumentError, ShapeError, StateError
 from .folds import SUM, Fold, Number
 
 __version__: Final = _native.VERSION
@@ -158,13 +157,27 @@ def empty_totals(shape: tuple[int, ...]) -> Array:
     return np.zeros((*shape, _native.TOTAL_WORDS), np.int64)
 
 
+def empty_doubles(shape: tuple[int, ...]) -> Array:
+    """The same in few doubles, along one more axis: they add up to the sum."""
+    return np.zeros((*shape, _native.DOUBLES))
+
+
 def add_to_totals(totals: Array, kernel: str, x: Array, axes: tuple[int, ...], where: Array | None) -> None:
     """Add the fold of floats over some axes to sums, which have length 1 along those."""
-    if x.size:
-        source = dtype_of(x)
-        column = dtypes.exact_column_for(source, kernel)
-        job = _KERNEL_CODES[kernel], _COLUMN_CODES[column], source.code, _TOTALS
-        _native.run_reduce(x, where, sum(1 << a for a in axes), ((job, (0.0, 0, 0, 0, 0), totals),))
+    _add(totals, _TOTALS, kernel, x, axes, where)
+
+
+def add_to_doubles(doubles: Array, kernel: str, x: Array, axes: tuple[int, ...], where: Array | None) -> bool:
+    """The same; whether doubles hold the sums. If not, they are what nobody can use."""
+    return _add(doubles, _DOUBLES, kernel, x, axes, where)
+
+
+def _add(sums: Array, kept: int, kernel: str, x: Array, axes: tuple[int, ...], where: Array | None) -> bool:
+    if not x.size:
+        return True
+    source = dtype_of(x)
+    job = _KERNEL_CODES[kernel], _COLUMN_CODES[dtypes.exact_column_for(source, kernel)], source.code, kept
+    return all(_native.run_reduce(x, where, sum(1 << a for a in axes), ((job, (0.0, 0, 0, 0, 0), sums),)))
 
 
 def merge_totals(totals: Array, others: Array, subtract: bool = False) -> None:
@@ -172,6 +185,24 @@ def merge_totals(totals: Array, others: Array, subtract: bool = False) -> None:
     if any(each[..., _TOTAL_ROOM:TOTAL_DIGITS].any() for each in (totals, others)):
         raise StateError("exact sums: no data has sums as large as these, which were merged with themselves too often")
     _native.merge_totals(totals, others, subtract)
+
+
+def merge_doubles(doubles: Array, others: Array) -> bool:
+    """Add sums to sums; whether doubles hold them."""
+    return _native.merge_doubles(doubles, others)
+
+
+def totals_of(doubles: Array) -> Array:
+    """The same sums with all their digits."""
+    totals = empty_totals(doubles.shape[:-1])
+    _native.convert_sums(doubles, totals)
+    return totals
+
+
+def doubles_of(totals: Array) -> Array | None:
+    """The same sums in few doubles, if these hold them."""
+    doubles = empty_doubles(totals.shape[:-1])
+    return doubles if _native.convert_sums(totals, doubles) else None
 
 
 def total_digits(totals: Array) -> tuple[Array, Array]:
@@ -204,12 +235,13 @@ def whole_totals(totals: Array) -> Array:
     return whole_ones
 
 
-def rounded_totals(totals: Array, ending: str, counts: Array | None, result: Dtype) -> Array:
-    """What sums come to, rounded once into a float dtype."""
-    found = np.empty(totals.shape[:-1])
+def rounded_totals(sums: Array, ending: str, counts: Array | None, result: Dtype) -> Array:
+    """What sums come to, totals or doubles, rounded once into a float dtype."""
+    found = np.empty(sums.shape[:-1])
     if counts is not None:
         counts = np.ascontiguousarray(counts, np.int64)
-    _native.round_totals(totals, counts, _ENDING_CODES[ending], result.code, found)
+    rounding = _native.round_totals if sums.dtype == np.int64 else _native.round_doubles
+    rounding(sums, counts, _ENDING_CODES[ending], result.code, found)
     with np.errstate(over="ignore"):
         return found.astype(NUMPY[result.code])
 
@@ -236,12 +268,27 @@ class Scan(NamedTuple):
 
     def run(self, x: Array, out: Array | None = None) -> Array:
         """Scan `x`. `out`, where given, has the result's shape and dtype, and may be `x` itself."""
+        return self._run(x, out, None)[0]
+
+    def run_on(self, x: Array, carried: Array) -> tuple[Array, bool]:
+        """Scan floats along an axis exactly, after what comes before each line: doubles, with length 1 along the axis.
+
+        These then hold what comes before the next block, if it is true that they can.
+        """
+        steps, fits = self._replace(accuracy="exact")._run(x, None, carried)
+        if self.exclusive:  # whose last element nobody has asked for yet
+            axis = self.axis or 0
+            last = x[(*(slice(None),) * axis, slice(0, 1) if self.reverse else slice(-1, None))]
+            fits = add_to_doubles(carried, "exact_sum", last, (axis,), None) and fits
+        return steps, fits
+
+    def _run(self, x: Array, out: Array | None, carried: Array | None) -> tuple[Array, bool]:
         if through_floats(self.fold, self.result):
-            return _delivered(whole.truncated(self.name, self.result, self._replace(result=FLOAT64).run(x)), out)
+            return _delivered(whole.truncated(self.name, self.result, self._replace(result=FLOAT64).run(x)), out), True
         if self.accuracy == "exact" and _in_halves(self.fold, dtype_of(x), self.result):
             halves = [self._replace(result=INT64, accuracy="default").run(half) for half in whole.halves(x)]
-            return _delivered(whole.joined(halves, self.result), out)
-        start = self.fold.start(self.result)
+            return _delivered(whole.joined(halves, self.result), out), True
+        fits, start = True, self.fold.start(self.result)
         in_place = out is not None and arguments.same_memory(x, out)
         read_again = self.exclusive or self.include_initial or (self.result.kind == "f" and start != 0)
         target, final = _working_array(
@@ -259,10 +306,11 @@ class Scan(NamedTuple):
                 target,
                 self.reverse,
                 self.exclusive or self.include_initial,
+                carried,
             )
             if not fits and self.overflow == "raise":
                 whole.refuse_overflow(self.name, self.result)
-        return _delivered(target, final)
+        return _delivered(target, final), fits
 
 
 class Arg(NamedTuple):
@@ -292,7 +340,7 @@ class Arg(NamedTuple):
             kept = (1,) if self.axis is None else tuple(1 if a == self.axis else n for a, n in enumerate(x.shape))
             axis = -1 if self.axis is None else self.axis
             ranked = target.reshape(kept)
-            _native.run_scan(way.job(dtype_of(x), INT64), way.finish(0), x, axis, ranked, False, self.last)
+            _native.run_scan(way.job(dtype_of(x), INT64), way.finish(0), x, axis, ranked, False, self.last, None)
         return _delivered(target, final)
 
 
@@ -302,6 +350,8 @@ INT64: Final = dtypes.BY_NAME["int64"]
 FLOAT64: Final = dtypes.BY_NAME["float64"]
 _TOTALS: Final = len(dtypes.TABLE)
 """In place of a result's dtype: exact sums as they are."""
+_DOUBLES: Final = _TOTALS + 1
+"""The same, as doubles."""
 TOTAL_DIGITS: Final = _native.TOTAL_WORDS - 4
 """The first words of a total. Then come its infinities and NaNs, as bits, and three words of how far it is carried."""
 _UNIT_DIGIT: Final = 2176 // 32
@@ -400,37 +450,7 @@ def _delivered(target: Array, final: Array | None) -> Array:
     return final
 
 
-# ---- threads, ISA, configuration
-
-
-def set_num_threads(count: int) -> None:
-    """Use at most `count` threads from now on, in this process. It changes no result."""
-    if isinstance(count, bool) or not isinstance(count, int | np.integer):
-        raise ArgumentError(f"set_num_threads: count = {count!r} is of type {type(count).__name__}; it must be an int")
-    if not 1 <= count <= 1024:
-        raise OptionError(f"set_num_threads: count = {count} is out of range (accepted: 1..1024)")
-    _native.set_threads(int(count))
-
-
-def get_num_threads() -> int:
-    """How many threads foldwise may use. The default is the CPUs this process may run on."""
-    return _native.threads()
-
-
-def isa() -> str:
-    """The instruction set the kernels run on."""
-    return _native.isa()
-
-
-def available_isas() -> list[str]:
-    """The instruction sets this machine could run, the most capable last."""
-    return _native.available_isas()
-
-
-def _default_kept_memory() -> int:
-    """An eighth of the machine's memory, and no more than 1 GiB."""
-    return min(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 8, 1 << 30)
-
+# ---- what the core is told
 
 Route = tuple[int, int, int, int, float, int]
 
@@ -455,27 +475,6 @@ def configure(folds: Sequence[Fold], general: dict[str, Callable[..., Any]]) -> 
     _native.configure(numbers, entrances, tuple(general[kind] for kind in CORE), ("wrap", *ways))
 
 
-def _heed_environment() -> None:
-    isas = _native.available_isas()
-    wanted = os.environ.get("FOLDWISE_ISA") or isas[-1]
-    if wanted not in isas:
-        raise OptionError(f"FOLDWISE_ISA={wanted}: this machine has {', '.join(isas)}; choose one, or unset it")
-    _native.use_isa(wanted)
-
-    keep = os.environ.get("FOLDWISE_KEEP_MEMORY")
-    if keep and not (keep.isascii() and keep.isdigit()):
-        raise OptionError(f"FOLDWISE_KEEP_MEMORY={keep}: accepted are whole numbers of bytes, 0 to keep none")
-    _native.keep_memory(min(int(keep), 1 << 62) if keep else _default_kept_memory())
-
-    threads = os.environ.get("FOLDWISE_NUM_THREADS")
-    if threads:
-        if not threads.isascii() or not threads.isdigit() or not 1 <= int(threads) <= 1024:
-            raise OptionError(f"FOLDWISE_NUM_THREADS={threads}: accepted are whole numbers 1..1024")
-        _native.set_threads(int(threads))
-
-
-_heed_environment()
-
 Call = Callable[..., Any]
 CORE: Final[dict[str, tuple[Call, Callable[[Call, Any, dict[str, Any]], Any]]]] = {
     "reduce": (_native.reduce, _native.direct_reduce),
@@ -489,3 +488,10 @@ LIBRARY: Final = _native.__file__
 """The core as a file: what onnxruntime loads its operators from."""
 declare_operators: Final = _native.declare_operators
 choose_operators: Final = _native.choose_operators
+
+isa: Final = _native.isa
+available_isas: Final = _native.available_isas
+use_isa: Final = _native.use_isa
+threads: Final = _native.threads
+set_threads: Final = _native.set_threads
+keep_memory: Final = _native.keep_memory

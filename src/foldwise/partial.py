@@ -58,15 +58,12 @@ class Partial:
     """A reduction of an array that comes in blocks, in any order: what it has seen so far.
 
     The blocks are of the same rank as the array. `outputs` is the shape of the results that these blocks take part in,
-    without the folded axes: that of the array's, or of a part of it. If it is to be compact, exact sums of floats take
-    a few doubles for each output, in place of a total, and a little longer.
+    without the folded axes: that of the array's, or of a part of it.
     """
 
     __slots__ = ("_terms", "asked", "count", "state")
 
-    def __init__(
-        self, asked: Reduce | Arg, source: Dtype, outputs: tuple[int, ...], rank: int, compact: bool = False
-    ) -> None:
+    def __init__(self, asked: Reduce | Arg, source: Dtype, outputs: tuple[int, ...], rank: int) -> None:
         self.asked = asked
         self.count: int | Array = 0
         if isinstance(asked, Arg):
@@ -78,7 +75,7 @@ class Partial:
             asked = asked._replace(result=FLOAT64)
         self._terms = Terms(asked.fold, source, asked.result, outputs, asked.axes, asked.overflow)
         state = _state_of(asked, source)
-        self.state = (Doubles if compact and state is Totals else state)(self._terms)
+        self.state = (Doubles if state is Totals else state)(self._terms)
 
     @staticmethod
     def bytes_for(asked: Reduce | Arg, source: Dtype) -> int:

@@ -15,12 +15,15 @@ template <class F>
 struct Strips : ReduceWork<F> {
   FOLDWISE_REDUCE_WORK(F)
 
-  static constexpr int64_t tile_columns = 1024, few_rows_columns = 4096;
+  static constexpr int64_t tile_columns = 1024, few_rows_columns = 4096, least_columns = 128;
 
   const Axis& kept;
   const bool contiguous;
   const bool few;  // rows, so that strips are wider
-  const int64_t whole_columns, per_line, count;
+  // Columns that fill vectors where they lie. Those left over are a strip of their own: a vector whose first columns are
+  // in another strip, too, unless there are too few for any.
+  const int64_t even;
+  const int64_t whole_columns, even_strips, per_line, count;
   const int64_t unit_columns, unit_bytes;
   const int64_t most_rows, vectors;
 
@@ -29,31 +32,48 @@ struct Strips : ReduceWork<F> {
         kept(inner_kept()),
         contiguous(p.source.direct && kept.x == size),
         few(contiguous && p.fold_rank == 1 && p.count <= few_rows),
-        whole_columns(few ? few_rows_columns : contiguous ? tile_columns : 2 * W),
-        per_line((kept.size + whole_columns - 1) / whole_columns),
+        even(contiguous ? kept.size / W * W : kept.size),
+        whole_columns(few ? few_rows_columns : contiguous ? columns_for(p) : 2 * W),
+        even_strips((even + whole_columns - 1) / whole_columns),
+        per_line(even_strips + (even < kept.size)),
         count(p.outputs / kept.size * per_line),
-        unit_columns(std::min(whole_columns, kept.size)),
+        unit_columns(even ? std::min(whole_columns, even) : kept.size),
         unit_bytes(p.count * unit_columns * size),
         most_rows(std::min<int64_t>(T::block, p.count)),
         vectors((unit_columns + W - 1) / W) {}
 
-  int64_t columns_of(int64_t unit) const { return std::min(whole_columns, kept.size - unit % per_line * whole_columns); }
-  int64_t vectors_of(int64_t unit) const { return (columns_of(unit) + W - 1) / W; }
+  // So wide that a row of a strip is worth a walk to it, and no wider than every thread has a strip. (Exact sums share out
+  // rows, too, in any order.)
+  int64_t columns_for(const ReducePlan& p) const {
+    int64_t columns = tile_columns;
+    const int64_t lines = p.outputs / kept.size;
+    const int threads = is_exact<F> || p.count * p.outputs * size < 2 * serial_bytes ? 1 : thread_count();
+    while (columns > least_columns && lines * (even / columns) < threads) columns /= 2;
+    return columns;
+  }
+  int64_t column_of(int64_t unit) const { return std::min(unit % per_line * whole_columns, even); }
+  int64_t columns_of(int64_t unit) const {
+    const int64_t first = column_of(unit);
+    return first < even ? std::min(whole_columns, even - first) : kept.size - even;
+  }
+  int64_t skipped_of(int64_t unit) const {
+    return contiguous && kept.size >= W && column_of(unit) == even ? W - (kept.size - even) : 0;
+  }
+  int64_t vectors_of(int64_t unit) const { return (columns_of(unit) + skipped_of(unit) + W - 1) / W; }
   Cursor start_of(int64_t unit) const { return kept_cursor(plan.kept_rank - 1, unit / per_line); }
   char* out_of(int64_t unit) const {
-    return plan.sink.out + start_of(unit).out + unit % per_line * whole_columns * kept.out;
+    return plan.sink.out + start_of(unit).out + column_of(unit) * kept.out;
   }
 
   StripRoom<S> room() const {
-    const bool lie_whole = contiguous && unit_columns % W == 0 && kept.size % W == 0;
     return {Tiles<const char*>(contiguous && plan.fold_rank != 1 ? most_rows : 0),
-            Tiles<S>(lie_whole ? 0 : most_rows * vectors * W)};
+            Tiles<S>(contiguous && (even == kept.size || kept.size >= W) ? 0 : most_rows * vectors * W)};
   }
 
   // Some rows of one strip, columns padded to whole vectors: as they lie, or gathered.
   Rows<S> rows_of(int64_t unit, int64_t first, int64_t rows, const StripRoom<S>& room) const {
     const Cursor start = start_of(unit);
-    const int64_t columns = columns_of(unit), column = unit % per_line * whole_columns;
+    const int64_t skipped = skipped_of(unit), columns = columns_of(unit) + skipped, column = column_of(unit) - skipped;
     const char* x = start.x + column * kept.x;
     const bool as_they_lie = contiguous && columns % W == 0;
     if (as_they_lie && plan.fold_rank == 1) {
@@ -94,7 +114,7 @@ struct Columns : Strips<F> {
   // Writes a row of results: W at a time while in place, through a buffer at the end or into another dtype.
   template <class G, class At>
   FW_INLINE bool finish_row(int64_t unit, At&& acc_at) const {
-    const int64_t columns = columns_of(unit);
+    const int64_t columns = columns_of(unit), skipped = In::skipped_of(unit);
     char* out = In::out_of(unit);
     const bool in_place = plan.sink.direct && kept.out == sizeof(A);
     bool fit = true;
@@ -104,7 +124,7 @@ struct Columns : Strips<F> {
       A* to = in_place && some == W ? reinterpret_cast<A*>(out) + c : results;
       fit &= finished<G, W>(acc_at(c / W), plan.finish, to);
       settle(to);
-      if (to == results) scatter(out + c * kept.out, kept.out, results, some);
+      if (to == results) scatter(out + c * kept.out, kept.out, results + skipped, some);
     }
     return fit;
   }

@@ -69,6 +69,13 @@ inline double as_double(Wide value, bool more, int exponent, Precision precision
   return static_cast<double>(whole) * power_of_two(exponent);
 }
 
+// a + b, rounded, and what was lost: nothing, if the sum is no number.
+double two_sum(double a, double b, double& error) {
+  const double sum = a + b, back = sum - a;
+  error = sum - sum == 0 ? (a - (sum - back)) + (b - back) : 0;
+  return sum;
+}
+
 }  // namespace
 
 // The highest bits of the magnitude, as many as fit, and whether there are more below.
@@ -105,7 +112,7 @@ void Total::add_units(Wide units, int place, bool negative) {
   touch(first, first + 4);
 }
 
-void Total::add(const Total& other, bool negated) {
+bool Total::add(const Total& other, bool negated) {
   Total carried = other;
   carried.carry();
   carry();
@@ -115,6 +122,7 @@ void Total::add(const Total& other, bool negated) {
   const bool crossed = negated && (other.specials_ == Special::positive || other.specials_ == Special::negative);
   specials_ |= crossed ? other.specials_ ^ (Special::positive | Special::negative) : other.specials_;
   carry();
+  return true;
 }
 
 void Total::carry() { carry_from(first_); }
@@ -300,6 +308,71 @@ double Total::taken() {
   add(-nearest);
   carry();
   return nearest;
+}
+
+bool Total::taken(double* parts, int most) {
+  std::fill_n(parts, most, 0.0);
+  if (specials_) return parts[0] = special(), true;
+  carry();
+  if (first_ > last_) return true;
+  const Window w = window();
+  if (!w.more) return taken(w, parts, most);
+  for (int i = 0; i < most && !is_zero(); ++i) parts[i] = taken();
+  return is_zero();
+}
+
+// Of 128 bits: what each double leaves is less than half of its last place, of either sign.
+bool Total::taken(Window from, double* parts, int most) {
+  for (int i = 0; i < most && from.value != 0; ++i) {
+    const double size = as_double(from.value, false, from.exponent, precision_of(Dtype::float64));
+    const Parts nearest(size);
+    if (nearest.special || size == 0) return false;
+    parts[i] = from.negative ? -size : size;
+    const int shift = nearest.place + lowest - from.exponent;
+    const auto left = static_cast<__int128>(from.value - (shift < 0 ? Wide(nearest.fraction) >> -shift : Wide(nearest.fraction) << shift));
+    from.negative ^= left < 0;
+    from.value = left < 0 ? -left : left;
+  }
+  return from.value == 0;
+}
+
+Total Doubles::total() const {
+  Total sum;
+  for (const double each : part) {
+    if (each != 0) sum.add(each);
+  }
+  return sum;
+}
+
+bool Doubles::add(const Doubles& more) {
+  const bool short_ones = part[2] == 0 && more.part[2] == 0;
+  double first, second, third, fourth, lost;
+  first = two_sum(part[0], more.part[0], lost);
+  second = two_sum(part[1], more.part[1], third);
+  second = two_sum(second, lost, fourth);
+  first = two_sum(first, second, second);
+  if (short_ones && third == 0 && fourth == 0 && first - first == 0) {
+    part[0] = first;
+    part[1] = second;
+    return true;
+  }
+  Total sum = more.total();
+  return add(sum);
+}
+
+bool Doubles::add(Total& more) {
+  for (const double each : part) {
+    if (each != 0) more.add(each);
+  }
+  double parts[count];
+  if (!more.taken(parts, count)) return false;
+  std::copy_n(parts, count, part);
+  return true;
+}
+
+double Doubles::rounded(const Finish& finish, Dtype dtype) const {
+  if (finish.ending != Ending::none || dtype != Dtype::float64 || part[2] != 0) return total().rounded(finish, dtype);
+  return part[0] + part[1] + 0.0;
 }
 
 bool Total::is_zero() const {

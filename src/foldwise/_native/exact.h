@@ -1,4 +1,5 @@
-// An exact sum: every bit that floats, or squares of floats, can have, in fixed point. Order never matters to it.
+// Exact sums as memory that Python keeps, too: every bit that floats, or squares of floats, can have, in fixed point; or
+// few doubles, which hold ordinary data's. Order never matters to them.
 #pragma once
 #include <bit>
 #include <cstring>
@@ -7,7 +8,7 @@
 
 namespace foldwise {
 
-// Digits of 32 bits, each in a signed word of 64, so that carries can wait. As plain memory: it is also what Python keeps.
+// Digits of 32 bits, each in a signed word of 64, so that carries can wait.
 class Total {
  public:
   static constexpr int digits = 138;
@@ -29,7 +30,7 @@ class Total {
   void add_square(double x);
   // Units of 2^(lowest + place).
   void add_units(unsigned __int128 units, int place, bool negative);
-  void add(const Total& other, bool negated = false);
+  bool add(const Total& other, bool negated = false);  // there is always room
   // The sum after each of more elements, rounded.
   void prefixes(const double* x, int64_t count, int64_t stride, Dtype dtype, double* out);
 
@@ -37,6 +38,8 @@ class Total {
   double rounded(const Finish& finish, Dtype dtype) const;
   // The nearest double, taken away from the sum.
   double taken();
+  // So often that nothing is left; false if something is.
+  bool taken(double* parts, int most);
   bool is_zero() const;
   bool is_special() const { return specials_ != 0; }
 
@@ -85,11 +88,25 @@ class Total {
   double special() const;
   struct Window;
   Window window() const;
+  static bool taken(Window from, double* parts, int most);
 
   int64_t digit_[digits];
   int64_t specials_;
   int64_t waiting_;        // additions since the last carry
   int64_t first_, last_;   // all other digits are zero
+};
+
+// An exact sum as doubles that add up to it: the nearest one, the nearest to what that leaves, and what is left then.
+struct Doubles {
+  static constexpr int count = 3;
+  double part[count];
+
+  Total total() const;
+  // Both are false, and change nothing, where so many doubles do not hold the sum. The Total is used up.
+  bool add(const Doubles& more);
+  bool add(Total& more);
+  // As a Total's.
+  double rounded(const Finish& finish, Dtype dtype) const;
 };
 
 }  // namespace foldwise

@@ -13,59 +13,112 @@ struct ExactColumns : Strips<F> {
   using In::kept, In::count, In::unit_bytes, In::unit_columns, In::vectors, In::vectors_of, In::columns_of, In::rows_of;
   static constexpr int64_t batch_rows = F::linear ? 128 : 16;  // squares are farther apart
   static constexpr int64_t streams = 8;
-  const ExactOutputs<F> outputs;
+  using Outputs = ExactOutputs<F::parts + 1>;
+  static constexpr int64_t group = Outputs::group;
+  const Outputs outputs;
 
   explicit ExactColumns(const ReducePlan& p) : In(p), outputs(p, scatter) {}
 
-  // The sums of a strip so far: parts in rows, and Totals for what these could not take.
+  // The sums of a strip so far: parts in rows, what adding these has lost in one more, and Totals for groups of columns that
+  // neither could take.
   struct Sums {
     const int64_t row;  // columns there is room for, in whole vectors
     int64_t used = 0;   // and columns there are
-    Tiles<double> first, second, third;
-    double *current, *other, *batch;
+    Tiles<double> numbers, batch_parts;
+    double *const current, *const lost, *const batch;
     Tiles<Total> totals;
-    bool empty = true, spilled = false;
-    Patience floats;
+    uint64_t spilled = 0;  // a bit for each group
+    bool empty = true;
+    Patience floats, groups;
     Stretches<F> stretches;
 
     explicit Sums(int64_t columns)
-        : row(columns), first(F::parts * columns), second(F::parts * columns), third(F::parts * columns), current(first.data),
-          other(second.data), batch(third.data), totals(columns) {}
+        : row(columns), numbers((F::parts + 1) * columns + W), batch_parts(F::parts * columns), current(numbers.data),
+          lost(current + F::parts * columns), batch(batch_parts.data), totals(columns) {}
 
-    void clear(int64_t columns) { used = columns, empty = true, spilled = false; }
+    void clear(int64_t columns) {
+      used = columns, empty = true, spilled = 0;
+      std::fill_n(lost, row, 0.0);
+    }
+    // Calls with the place of every vector of the group that begins at `first`: among rows, and in a small copy of the group.
     template <class Each>
-    void each_vector(Each&& each) const {
-      for (int64_t part = 0; part < F::parts * row; part += row) {
-        for (int64_t c = 0; c < used; c += W) each(part + c);
+    FW_INLINE void each_vector(int64_t first, Each&& each) const {
+      const int64_t here = std::min(group, used - first);
+      for (int m = 0; m < F::parts; ++m) {
+        for (int64_t c = 0; c < here; c += W) each(m * row + first + c, m * group + c);
       }
     }
-    Total* begin_spilling() {
-      if (!spilled) {
-        for (int64_t c = 0; c < used; ++c) new (totals.data + c) Total;
+    Total* spilled_at(int64_t first) const { return spilled >> (first / group) & 1 ? totals.data + first : nullptr; }
+    Total* spill(int64_t first) {
+      if (!spilled_at(first)) {
+        for (int64_t c = first; c < std::min(first + group, used); ++c) new (totals.data + c) Total;
       }
-      spilled = true;
-      return totals.data;
+      spilled |= uint64_t{1} << (first / group);
+      return totals.data + first;
     }
     // Takes `batch`, exact parts, and leaves it to be written again.
     void take_batch() {
-      if (!empty) {
-        clear_flags();
-        each_vector([&](int64_t i) FW_INLINED { store(other + i, load<double, W>(current + i) + load<double, W>(batch + i)); });
-        settle(other);
-        if (!lost_bits()) return std::swap(current, other);
-        Total* to = begin_spilling();
-        for (int64_t c = 0; c < used; ++c) ExactOutputs<F>::add(to[c], current, row, c);
+      for (int64_t first = 0; first < used; first += group) {
+        if (empty || !(add_plainly(first) || add_with_loss(first))) replace(first);
       }
-      std::swap(current, batch);
       empty = false;
     }
+    bool add_plainly(int64_t first) {
+      double sums[F::parts * group];
+      clear_flags();
+      each_vector(first, [&](int64_t i, int64_t at) FW_INLINED {
+        store(sums + at, load<double, W>(current + i) + load<double, W>(batch + i));
+      });
+      settle(sums);
+      return !lost_bits() && moved(first, sums);
+    }
+    bool add_with_loss(int64_t first) {
+      double sums[F::parts * group], errors[F::parts * group], then[group];
+      auto nothing = splat<double, W>(0.0);
+      each_vector(first, [&](int64_t i, int64_t at) FW_INLINED {
+        Pack<double, W> error;
+        const auto sum = two_sum<W>(load<double, W>(current + i), load<double, W>(batch + i), error);
+        nothing = nothing + (sum - sum);
+        store(sums + at, sum);
+        store(errors + at, error);
+      });
+      settle(errors);
+      clear_flags();
+      each_vector(first, [&](int64_t, int64_t at) FW_INLINED {
+        const auto before = load<double, W>(at < group ? lost + first + at : then + at % group);
+        store(then + at % group, before + load<double, W>(errors + at));
+      });
+      settle(then);
+      if (lost_bits() || lanes_where(nothing.v[0] != 0)) return false;
+      std::copy_n(then, std::min(group, used - first), lost + first);
+      return moved(first, sums);
+    }
+    bool moved(int64_t first, const double* sums) {
+      each_vector(first, [&](int64_t i, int64_t at) { store(current + i, load<double, W>(sums + at)); });
+      return true;
+    }
+    // What was there goes to Totals.
+    void replace(int64_t first) {
+      if (!empty) {
+        Total* to = spill(first);
+        for (int64_t c = first; c < std::min(first + group, used); ++c) Outputs::add(to[c - first], current, row, c);
+        std::fill_n(lost + first, std::min(group, used - first), 0.0);
+      }
+      each_vector(first, [&](int64_t i, int64_t) { store(current + i, load<double, W>(batch + i)); });
+    }
     void take(const Sums& sums) {
-      if (sums.spilled) {
-        Total* to = begin_spilling();
-        for (int64_t c = 0; c < used; ++c) to[c].add(sums.totals.data[c]);
+      for (int64_t first = 0; first < used; first += group) {
+        const Total* more = sums.spilled_at(first);
+        Total* to = more ? spill(first) : nullptr;
+        for (int64_t c = first; c < std::min(first + group, used); ++c) {
+          if (more) to[c - first].add(more[c - first]);
+          if (sums.lost[c] != 0) spill(first)[c - first].add(sums.lost[c]);
+        }
       }
       if (sums.empty) return;
-      each_vector([&](int64_t i) { store(batch + i, load<double, W>(sums.current + i)); });
+      for (int64_t first = 0; first < used; first += group) {
+        each_vector(first, [&](int64_t i, int64_t) { store(batch + i, load<double, W>(sums.current + i)); });
+      }
       take_batch();
     }
   };
@@ -74,25 +127,26 @@ struct ExactColumns : Strips<F> {
     const int threads = thread_count();
     const int64_t batches = (plan.count + batch_rows - 1) / batch_rows;
     const int64_t wanted = count >= 4 * threads || threads == 1 || count * unit_bytes < serial_bytes ? 1 : 8 * threads / count;
-    const int64_t chunk = (batches + wanted - 1) / wanted * batch_rows, chunks = (plan.count + chunk - 1) / chunk;
-    if (chunks > 1) return run_in_chunks(chunk, chunks), true;
+    const int64_t chunk = (batches + wanted - 1) / wanted * batch_rows;
+    if (chunk < plan.count) return run_in_chunks(chunk);
     share(count, unit_bytes, [&](int64_t first, int64_t last) {
       Sums sums(vectors * W);
       const StripRoom<S> room = this->room();
       for (int64_t unit = first; unit < last; ++unit) {
         sums.clear(vectors_of(unit) * W);
-        if (plan.count <= few_rows && !plan.sink.totals && fold_few_rows(unit, room)) continue;
+        if (plan.count <= few_rows && plan.sink.kept == Kept::result && fold_few_rows(unit, room)) continue;
         fold_strip(sums, unit, 0, plan.count, room);
         write(sums, unit);
       }
     });
-    return true;
+    return fits;
   }
 
  private:
   // Chunks of few strips, joined as they come: in which order makes no difference.
-  void run_in_chunks(int64_t chunk, int64_t chunks) {
+  bool run_in_chunks(int64_t some_rows) {
     for (int64_t unit = 0; unit < count; ++unit) {
+      const int64_t chunk = columns_of(unit) < W ? plan.count : some_rows, chunks = (plan.count + chunk - 1) / chunk;
       Sums whole(vectors * W);
       whole.clear(vectors_of(unit) * W);
       std::atomic<bool> taken{false};
@@ -107,11 +161,16 @@ struct ExactColumns : Strips<F> {
       });
       write(whole, unit);
     }
+    return fits;
   }
 
-  void write(const Sums& sums, int64_t unit) const {
+  void write(const Sums& sums, int64_t unit) {
     if (sums.empty) std::fill_n(sums.current, F::parts * sums.row, 0.0);
-    outputs.write(sums.current, sums.row, columns_of(unit), sums.spilled ? sums.totals.data : nullptr, In::out_of(unit), kept.out);
+    const int64_t skipped = In::skipped_of(unit);
+    note(outputs.write(sums.current + skipped, sums.row, columns_of(unit), In::out_of(unit), kept.out, [&](int64_t first) {
+      Total* spilled = sums.spilled_at(first);
+      return spilled ? spilled + skipped : nullptr;
+    }));
   }
 
   void fold_strip(Sums& sums, int64_t unit, int64_t first, int64_t last, const StripRoom<S>& room) const {
@@ -120,18 +179,25 @@ struct ExactColumns : Strips<F> {
       const bool floats = starts_in_floats<F> && last - first >= streams && sums.floats.lasts();
       here = std::min(floats ? streams : batch_rows, last - first);
       const Rows<S> rows = rows_of(unit, first, here, room);
-      const auto fold = [&](auto in_floats) FW_INLINED {
+      const auto fold = [&](auto in_floats, int64_t column, int64_t vectors) FW_INLINED {
         clear_flags();
-        if constexpr (in_floats) fold_down_in_floats(rows, width, sums.batch);
-        else fold_down(rows, width, sums.batch, sums.row);
+        if constexpr (in_floats) fold_down_in_floats(rows, vectors, sums.batch);
+        else fold_down(rows, column, vectors, sums.batch + column, sums.row);
         settle(sums.batch);
         return !lost_bits();
       };
-      if ((floats && sums.floats.learn(fold(std::bool_constant<starts_in_floats<F>>{}))) || fold(std::false_type{})) {
-        sums.take_batch();
-      } else {
-        fold_each(sums, rows, columns_of(unit));
+      constexpr std::bool_constant<starts_in_floats<F>> in_floats;
+      if (!(floats && sums.floats.learn(fold(in_floats, 0, width))) && !fold(std::false_type{}, 0, width)) {
+        const bool trying = sums.groups.lasts();
+        bool any = false;
+        for (int64_t c = 0; c < width * W; c += group) {
+          const bool exact = trying && fold(std::false_type{}, c, std::min(group / W, width - c / W));
+          if (!exact) fold_each(sums, rows, c, columns_of(unit) + In::skipped_of(unit));
+          any |= exact;
+        }
+        if (trying) sums.groups.learn(any);
       }
+      sums.take_batch();
     }
   }
 
@@ -164,24 +230,25 @@ struct ExactColumns : Strips<F> {
   bool fold_few_rows(int64_t unit, const StripRoom<S>& room) const {
     constexpr int64_t some = 128;
     const Rows<S> rows = rows_of(unit, 0, plan.count, room);
-    const int64_t columns = columns_of(unit);
-    double parts[F::parts * some];
+    const int64_t skipped = In::skipped_of(unit), columns = columns_of(unit) + skipped;
+    double parts[F::parts * some + W];
+    const ExactOutputs<F::parts> plain_outputs(plan, scatter);
     for (int64_t first = 0; first < columns; first += some) {
       const int64_t here = std::min(some, columns - first);
       clear_flags();
       for (int64_t c = 0; c < here; c += W) store_parts(parts + c, some, few_rows_vector<F>(rows, first + c));
       settle(parts);
       if (lost_bits()) return false;
-      outputs.write(parts, some, here, nullptr, In::out_of(unit) + first * kept.out, kept.out);
+      plain_outputs.write(parts + skipped, some, here - skipped, In::out_of(unit) + first * kept.out, kept.out);
     }
     return true;
   }
 
-  // Eight rows at a time, each a stream of its own.
-  void fold_down(const Rows<S>& rows, int64_t width, double* sums, int64_t row) const {
+  // Eight rows at a time, each a stream of its own, from a column on.
+  void fold_down(const Rows<S>& rows, int64_t column, int64_t width, double* sums, int64_t row) const {
     const auto fold_streams = [&]<int R>(std::integral_constant<int, R>, int64_t first) FW_INLINED {
       const S* p[R];
-      for (int r = 0; r < R; ++r) p[r] = rows(first + r);
+      for (int r = 0; r < R; ++r) p[r] = rows(first + r) + column;
       for (int64_t v = 0; v < width; ++v) {
         Acc acc;
 #pragma GCC unroll 8
@@ -198,13 +265,15 @@ struct ExactColumns : Strips<F> {
     for (; r < rows.count; ++r) fold_streams(std::integral_constant<int, 1>{}, r);
   }
 
-  void fold_each(Sums& sums, const Rows<S>& rows, int64_t columns) const {
+  // A group of columns goes to Totals, and leaves nothing in the batch.
+  void fold_each(Sums& sums, const Rows<S>& rows, int64_t first, int64_t columns) const {
     S column[batch_rows];
-    Total* to = sums.begin_spilling();
-    for (int64_t c = 0; c < columns; ++c) {
+    Total* to = sums.spill(first);
+    for (int64_t c = first; c < std::min(first + group, columns); ++c) {
       for (int64_t r = 0; r < rows.count; ++r) column[r] = element_at(rows(r) + c);
-      sums.stretches.add(to[c], column, rows.count);
+      sums.stretches.add(to[c - first], column, rows.count);
     }
+    sums.each_vector(first, [&](int64_t i, int64_t) { store(sums.batch + i, splat<double, W>(0.0)); });
   }
 };
 

@@ -118,7 +118,11 @@ struct ExactSequences : ReduceWork<F> {
     auto* totals = reinterpret_cast<Total*>(tile);
     double results[most_interleaved];
     const int64_t stride = k > 1 ? self->inner_kept().out : 0;
-    if (plan.sink.totals) return keep_totals(totals, k, out, stride);
+    if (plan.sink.kept != Kept::result) {
+      bool fit = true;
+      for (int64_t i = 0; i < k; ++i) fit &= keep_total(plan, totals[i], out + i * stride);
+      return fit;
+    }
     for (int64_t i = 0; i < k; ++i) results[i] = rounded_total(totals[i], plan);
     self->scatter(out, stride, results, k);
     return true;

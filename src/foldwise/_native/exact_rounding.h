@@ -35,67 +35,109 @@ inline double rounded_total(Total& total, const ReducePlan& plan) {
   return total.rounded(plan.finish, plan.sink.dtype);
 }
 
-// What Python keeps, brought up to date.
-inline bool keep_totals(const Total* totals, int64_t count, char* out, int64_t stride) {
-  for (int64_t i = 0; i < count; ++i) {
-    Total kept;
-    std::memcpy(static_cast<void*>(&kept), out + i * stride, sizeof kept);
-    kept.add(totals[i]);
-    std::memcpy(out + i * stride, &kept, sizeof kept);
-  }
-  return true;
+// What Python keeps is brought up to date; false where it has no room for that.
+template <class Sum, class More>
+bool keep(char* out, More& more) {
+  Sum kept;
+  std::memcpy(static_cast<void*>(&kept), out, sizeof kept);
+  const bool fits = kept.add(more);
+  std::memcpy(out, &kept, sizeof kept);
+  return fits;
+}
+inline bool keep_total(const ReducePlan& plan, Total& total, char* out) {
+  return plan.sink.kept == Kept::total ? keep<Total>(out, total) : keep<Doubles>(out, total);
 }
 
-// Rows of parts: parts[m * row + i] is part m of output i.
-template <class F>
+// Three numbers as the nearest one, and two that are what it leaves.
+template <int N>
+FW_INLINE void part(Pack<double, N>& first, Pack<double, N>& second, Pack<double, N>& third) {
+  second = two_sum<N>(second, third, third);
+  first = two_sum<N>(first, second, second);
+  second = two_sum<N>(second, third, third);
+}
+
+// Sums as rows of numbers that add up to them: numbers[m * row + i] is one of output i. Rows have room for whole vectors.
+template <int rows>
 struct ExactOutputs {
-  static constexpr int W = native<double>;
+  static constexpr int W = native<double>, most_plain = 3;
+  static constexpr int64_t group = 64;
+  using Vector = Pack<double, W>;
   const ReducePlan& plan;
   const Scatter<double> scatter;
-  const bool plainly;  // two numbers make the result
+  const bool plainly, narrower;
 
   explicit ExactOutputs(const ReducePlan& p, Scatter<double> to)
       : plan(p), scatter(to),
-        plainly(F::parts <= 2 && p.finish.ending == Ending::none && p.finish.number == 0 && !p.sink.totals) {}
+        plainly(rows <= most_plain && (p.sink.kept == Kept::doubles ||
+                (p.sink.kept == Kept::result && p.finish.ending == Ending::none && p.finish.number == 0))),
+        narrower(p.sink.dtype != Dtype::float64) {}
 
-  static void add(Total& total, const double* parts, int64_t row, int64_t i) {
-    for (int m = 0; m < F::parts; ++m) total.add(parts[m * row + i]);
+  static void add(Total& total, const double* numbers, int64_t row, int64_t i) {
+    for (int m = 0; m < rows; ++m) total.add(numbers[m * row + i]);
   }
 
-  // `spilled`, where there are any, hold what the parts do not. Rows have room for whole vectors.
-  void write(const double* parts, int64_t row, int64_t count, Total* spilled, char* out, int64_t stride) const {
-    if (plan.sink.totals) {
-      for (int64_t i = 0; i < count; ++i) {
-        Total total = spilled ? spilled[i] : Total();
-        add(total, parts, row, i);
-        keep_totals(&total, 1, out + i * stride, 0);
-      }
-      return;
+  // `spilled(i)` is what there is beside the numbers of the group that begins with output i: a Total each, or nothing.
+  template <class Spilled>
+  bool write(const double* numbers, int64_t row, int64_t count, char* out, int64_t stride, Spilled&& spilled) const {
+    bool fit = true;
+    for (int64_t first = 0; first < count; first += group) {
+      Total* beside = spilled(first);
+      const auto write_some = plainly && !beside ? &ExactOutputs::write_plainly : &ExactOutputs::write_totals;
+      const int64_t here = std::min(group, count - first);
+      fit &= (this->*write_some)(numbers + first, row, here, out + first * stride, stride, beside);
     }
-    constexpr int64_t most = 64;
-    const bool narrower = plan.sink.dtype != Dtype::float64;
-    for (int64_t first = 0; first < count; first += most) {
-      const int64_t some = std::min(most, count - first);
-      double results[most];
-      if (plainly && !spilled) {
-        for (int64_t i = 0; i < some; i += W) {
-          auto y = load<double, W>(parts + first + i);
-          if constexpr (F::parts == 2) {
-            Pack<double, W> error;
-            y = two_sum<W>(y, load<double, W>(parts + row + first + i), error);
-            if (narrower) y = made_odd<W>(y, error);
-          }
-          store(results + i, canonical(y + splat<double, W>(0.0)));
-        }
+    return fit;
+  }
+  bool write(const double* numbers, int64_t row, int64_t count, char* out, int64_t stride) const {
+    return write(numbers, row, count, out, stride, [](int64_t) { return static_cast<Total*>(nullptr); });
+  }
+
+ private:
+  bool write_totals(const double* numbers, int64_t row, int64_t count, char* out, int64_t stride, Total* beside) const {
+    double results[group];
+    bool fit = true;
+    for (int64_t i = 0; i < count; ++i) {
+      Total fresh, &total = beside ? beside[i] : fresh;
+      add(total, numbers, row, i);
+      if (plan.sink.kept != Kept::result) fit &= keep_total(plan, total, out + i * stride);
+      else results[i] = rounded_total(total, plan);
+    }
+    if (plan.sink.kept == Kept::result) scatter(out, stride, results, count);
+    return fit;
+  }
+
+  bool write_plainly(const double* numbers, int64_t row, int64_t count, char* out, int64_t stride, Total*) const {
+    double parts[most_plain][group];
+    Vector nothing = splat<double, W>(0.0);
+    for (int64_t i = 0; i < count; i += W) {
+      const auto number = [&](int m) FW_INLINED {
+        return m < rows ? load<double, W>(numbers + m * row + i) : splat<double, W>(0.0);
+      };
+      Vector first = number(0), second = number(1), third = number(2);
+      if constexpr (rows == 3) part<W>(first, second, third);
+      else if constexpr (rows == 2) first = two_sum<W>(first, second, second);
+      if (plan.sink.kept == Kept::doubles) {
+        store(parts[1] + i, second);
+        store(parts[2] + i, third);
       } else {
-        for (int64_t i = 0; i < some; ++i) {
-          Total total = spilled ? spilled[first + i] : Total();
-          add(total, parts, row, first + i);
-          results[i] = rounded_total(total, plan);
+        if constexpr (rows == 3) {
+          second = made_odd<W>(second, third);
+          first = two_sum<W>(first, second, second);
         }
+        if (rows > 1 && narrower) first = made_odd<W>(first, second);
+        first = canonical(first + splat<double, W>(0.0));
       }
-      scatter(out + first * stride, stride, results, some);
+      nothing = nothing + (first - first);
+      store(parts[0] + i, first);
     }
+    if (rows > 1 && lanes_where(nothing.v[0] != 0)) return write_totals(numbers, row, count, out, stride, nullptr);
+    if (plan.sink.kept != Kept::doubles) return scatter(out, stride, parts[0], count), true;
+    bool fit = true;
+    for (int64_t i = 0; i < count; ++i) {
+      const Doubles more{parts[0][i], parts[1][i], parts[2][i]};
+      fit &= keep<Doubles>(out + i * stride, more);
+    }
+    return fit;
   }
 };
 

@@ -22,7 +22,7 @@ struct ExactScan : ScanWork<F> {
   bool run() {
     if (plan.kept_rank && plan.kept[plan.kept_rank - 1].size >= W && columns_suit()) scan_columns();
     else scan_lines();
-    return true;
+    return fits;
   }
 
  private:
@@ -40,10 +40,15 @@ struct ExactScan : ScanWork<F> {
     std::optional<Total> total;  // which most lines never need
     bool deep = false;           // whether it is there
 
-    // Another line, which may be like the one before.
-    void begin() {
-      held = absence<InTwo, 1>();
-      deep = false;
+    // Another line, which may be like the one before, after what came before it.
+    void begin(const Doubles& before) {
+      held = {splat<double, 1>(before.part[0]), splat<double, 1>(before.part[1])};
+      deep = before.part[2] != 0 || before.part[0] - before.part[0] != 0;
+      if (deep) total = before.total();
+    }
+    bool end(Doubles& then) {
+      then = {};
+      return deep ? then.add(*total) : then.add({held.high[0], held.low[0], 0});
     }
     void sink() {
       if (deep) return;
@@ -75,6 +80,28 @@ struct ExactScan : ScanWork<F> {
     for (int64_t i = 0; i < n; ++i) wide[i] = converted<double>(element_at(in + i * stride));
     line.total->prefixes(wide, n, out_stride, plan.sink.dtype, out);
     line.rise();
+  }
+
+  // ---- what comes before lines, and then with them
+
+  static Doubles before(const Place& at, int64_t stride, int64_t i) {
+    Doubles kept{};
+    if (at.carried) std::memcpy(&kept, at.carried + i * stride, sizeof kept);
+    return kept;
+  }
+  void carry_on(const Place& at, int64_t stride, int64_t i, Line& line) {
+    if (!at.carried) return;
+    Doubles then;
+    note(line.end(then));
+    std::memcpy(at.carried + i * stride, &then, sizeof then);
+  }
+  // Where a shifted scan of lines begins.
+  void write_first(const Place& at, int64_t out_stride, int64_t stride, int64_t lines) const {
+    if (!at.carried || !plan.shifted) return write_identities(at.out, out_stride, lines);
+    for (int64_t i = 0; i < lines; ++i) {
+      const double first = before(at, stride, i).rounded({}, plan.sink.dtype);
+      scatter(at.out + i * out_stride, 0, &first, 1);
+    }
   }
 
   // ---- lines, a segment at a time: `out` has room for whole packs
@@ -174,17 +201,19 @@ struct ExactScan : ScanWork<F> {
     const bool together = plan.kept_rank && interleaved(plan.kept[plan.kept_rank - 1], plan.along);
     const int64_t k = together ? plan.kept[plan.kept_rank - 1].size : 1, groups = plan.lines / k, bytes = k * count * size;
     const int rank = plan.kept_rank - together;
+    const int64_t stride = together ? plan.kept[rank].mask : 0;
     if (thread_count() > 1 && groups < 2 * thread_count() && bytes >= 2 * serial_bytes) {
-      for (int64_t i = 0; i < groups; ++i) scan_chained(line(rank, i), k, bytes);
+      for (int64_t i = 0; i < groups; ++i) scan_chained(line(rank, i), k, stride, bytes);
       return;
     }
     share(groups, bytes, [&](int64_t first, int64_t last) {
       Line lines[most_interleaved_words];
       for (int64_t i = first; i < last; ++i) {
         const Place at = line(rank, i);
-        write_identities(at.out, sizeof(Out), k);
-        for (Line& begun : lines) begun.begin();
+        write_first(at, sizeof(Out), stride, k);
+        for (int64_t j = 0; j < k; ++j) lines[j].begin(before(at, stride, j));
         scan_segments(at, k, 0, segments, lines);
+        for (int64_t j = 0; j < k; ++j) carry_on(at, stride, j, lines[j]);
       }
       finish_streaming();
     });
@@ -192,11 +221,12 @@ struct ExactScan : ScanWork<F> {
 
   // Long lines on several threads: whoever takes a stretch learns its totals, waits for what came before, passes both on,
   // and scans what is still in its cache.
-  void scan_chained(const Place& at, int64_t k, int64_t bytes) {
+  void scan_chained(const Place& at, int64_t k, int64_t stride, int64_t bytes) {
     const int64_t stretch = std::max<int64_t>(1, task_bytes * segments / bytes);
     Total passed[most_interleaved_words];
+    for (int64_t i = 0; i < k; ++i) passed[i] = before(at, stride, i).total();
     std::atomic<int64_t> turn{0};
-    write_identities(at.out, sizeof(Out), k);
+    write_first(at, sizeof(Out), stride, k);
     parallel((segments + stretch - 1) / stretch, [&](int64_t task) {
       const int64_t first = task * stretch, last = std::min(segments, first + stretch);
       Total own[most_interleaved_words];
@@ -224,6 +254,12 @@ struct ExactScan : ScanWork<F> {
       scan_segments(at, k, first, last, lines);
       finish_streaming();
     });
+    for (int64_t i = 0; i < k; ++i) {
+      Line whole;
+      whole.total = passed[i];
+      whole.deep = true;
+      carry_on(at, stride, i, whole);
+    }
   }
 
   // ---- columns: strips of the innermost kept axis, some rows at a time
@@ -248,22 +284,21 @@ struct ExactScan : ScanWork<F> {
         Place at = line(plan.kept_rank - 1, unit / strips);
         at.x += unit % strips * strip * kept.x;
         at.out += unit % strips * strip * kept.out;
+        if (at.carried) at.carried += unit % strips * strip * kept.mask;
         scan_strip(at, std::min(strip, kept.size - unit % strips * strip), narrow, *room.data);
       }
       finish_streaming();
     });
   }
 
-  void scan_strip(const Place& at, int64_t columns, bool narrow, Strip& lines) const {
+  void scan_strip(const Place& at, int64_t columns, bool narrow, Strip& lines) {
     const Axis& kept = plan.kept[plan.kept_rank - 1];
     const int64_t vectors = (columns + W - 1) / W, width = vectors * W, tile_rows = tile / width;
     const bool whole = columns == width && plan.source.direct && kept.x == size;
     S gathered[tile];
     double results[tile];
-    std::fill_n(lines.held, vectors, absence<InTwo, W>());
-    lines.anchored = lines.any_deep = false;
-    lines.patience = Patience();
-    write_identities(at.out, kept.out, columns);
+    begin_strip(at, columns, lines);
+    write_first(at, kept.out, kept.mask, columns);
     for (int64_t first = 0; first < count; first += tile_rows) {
       const int64_t rows = std::min(tile_rows, count - first);
       const char* x = at.x + first * plan.along.x;
@@ -290,6 +325,33 @@ struct ExactScan : ScanWork<F> {
       }
       for (int64_t r = 0; r < rows; ++r) write(out + r * plan.along.out, kept.out, results + r * width, columns);
     }
+    for (int64_t c = 0; at.carried && c < columns; ++c) {
+      Line alone;
+      alone.held = element<InTwo, W>(lines.held[c / W], static_cast<int>(c % W));
+      carry_on(at, kept.mask, c, lines.any_deep ? lines.deep[c] : alone);
+    }
+  }
+
+  void begin_strip(const Place& at, int64_t columns, Strip& lines) const {
+    std::fill_n(lines.held, (columns + W - 1) / W, absence<InTwo, W>());
+    lines.anchored = lines.any_deep = false;
+    lines.patience = Patience();
+    const int64_t stride = plan.kept[plan.kept_rank - 1].mask;
+    for (int64_t c = 0; at.carried && c < columns; ++c) {
+      Line line;
+      line.begin(before(at, stride, c));
+      hold(lines, c, line);
+      lines.any_deep |= line.deep;
+    }
+    for (int64_t c = 0; lines.any_deep && c < columns; ++c) {
+      new (&lines.deep[c]) Line;
+      lines.deep[c].begin(before(at, stride, c));
+      lines.deep[c].sink();
+    }
+  }
+  static void hold(Strip& lines, int64_t c, const Line& line) {
+    lines.held[c / W].high.v[0][c % W] = line.held.high[0];
+    lines.held[c / W].low.v[0][c % W] = line.held.low[0];
   }
 
   bool scan_rows_in_one(const Rows<S>& in, int64_t vectors, Strip& lines, double* results) const {
@@ -344,12 +406,8 @@ struct ExactScan : ScanWork<F> {
     // All of them are where most of them can be.
     for (int64_t c = 0; c < columns; ++c) {
       Line& line = lines.deep[c];
-      if (deep) {
-        line.sink();
-      } else {
-        lines.held[c / W].high.v[0][c % W] = line.held.high[0];
-        lines.held[c / W].low.v[0][c % W] = line.held.low[0];
-      }
+      if (deep) line.sink();
+      else hold(lines, c, line);
     }
     lines.any_deep = deep;
   }

@@ -63,7 +63,7 @@ void make_plan(ReducePlan& plan, const Reduced& asked, const View& x, const View
   // A mean of integers that is a float64 leaves the kernel as its bits.
   const Dtype written = asked.finish.ending == Ending::ratio ? Dtype::int64 : job.out;
   plan.source = source_of(x, seen_by(job.column, job.in), column_dtype, mask);
-  if (job.out == Dtype::count) plan.sink = {Dtype::float64, false, asked.out.data, true};
+  if (job.kept != Kept::result) plan.sink = {Dtype::float64, false, asked.out.data, job.kept};
   else plan.sink = {written, same_bits(written, job.kernel().reduced), asked.out.data};
   plan.finish = asked.finish;
   lay_out(plan, {x.rank, x.shape, x.strides, mask ? mask->strides : nullptr, asked.out.strides}, folded,
@@ -72,12 +72,13 @@ void make_plan(ReducePlan& plan, const Reduced& asked, const View& x, const View
 }
 
 void make_plan(ScanPlan& plan, const Job& job, const View& x, int axis, Output out, int64_t length, bool reverse,
-               bool shifted, const Finish& finish) {
+               bool shifted, const Finish& finish, Output carried) {
   plan.source = source_of(x, seen_by(job.column, job.in), column_dtypes[static_cast<int>(job.column)], nullptr);
   plan.sink = {job.out, same_bits(job.out, job.kernel().scanned), out.data};
   plan.finish = finish;
   plan.shifted = shifted;
-  lay_out(plan, {x.rank, x.shape, x.strides, nullptr, out.strides}, axis, length, reverse);
+  plan.carried = carried.data;
+  lay_out(plan, {x.rank, x.shape, x.strides, carried.strides, out.strides}, axis, length, reverse);
 }
 
 void reduce_array(PyArrayObject* x, PyArrayObject* mask, uint64_t folded, Reduced* asked, int count) {
@@ -112,9 +113,9 @@ void reduce_array(PyArrayObject* x, PyArrayObject* mask, uint64_t folded, Reduce
 }
 
 bool scan_array(const Job& job, PyArrayObject* x, int axis, Output out, int64_t length, bool reverse, bool shifted,
-                const Finish& finish) {
+                const Finish& finish, Output carried) {
   ScanPlan plan;
-  make_plan(plan, job, view_of(x), axis, out, length, reverse, shifted, finish);
+  make_plan(plan, job, view_of(x), axis, out, length, reverse, shifted, finish, carried);
   bool fits;
   run(work_bytes(x), [&] { fits = job.kernel().scan(plan); });
   return fits;

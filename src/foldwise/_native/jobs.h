@@ -14,6 +14,7 @@ struct Job {
   FoldId fold;
   Column column;
   Dtype in, out;
+  Kept kept = Kept::result;
 
   const Kernel& kernel() const { return table.kernels[static_cast<int>(fold)][static_cast<int>(column)]; }
 };
@@ -80,15 +81,16 @@ struct Reduced {
 // What is asked, laid out for the kernel, which runs it in a FloatEnvironment.
 void make_plan(ReducePlan& plan, const Reduced& asked, const View& x, const View* mask, uint64_t folded);
 
-// The same for a walk along an axis, or along all of them in C order (-1), to `length` positions of the output.
+// The same for a walk along an axis, or along all of them in C order (-1), to `length` positions of the output. What is
+// carried lies as x does, and has no step along what is walked.
 void make_plan(ScanPlan& plan, const Job& job, const View& x, int axis, Output out, int64_t length, bool reverse,
-               bool shifted, const Finish& finish);
+               bool shifted, const Finish& finish, Output carried = {});
 
 // Folds x over the axes in `folded`, in one pass over memory.
 void reduce_array(PyArrayObject* x, PyArrayObject* mask, uint64_t folded, Reduced* asked, int count);
 
 // Walks x, as a plan for a scan says.
 bool scan_array(const Job& job, PyArrayObject* x, int axis, Output out, int64_t length, bool reverse, bool shifted,
-                const Finish& finish);
+                const Finish& finish, Output carried = {});
 
 }  // namespace foldwise

@@ -41,8 +41,10 @@ struct Asked {
   long long lowest;
   unsigned long long integer, highest;
 
+  // Beyond the codes of dtypes come those of sums that are kept.
   Job job() const {
-    return {static_cast<FoldId>(fold), static_cast<Column>(column), static_cast<Dtype>(in), static_cast<Dtype>(out_code)};
+    const auto kept = static_cast<Kept>(std::max(0, out_code - dtype_count + 1));
+    return {static_cast<FoldId>(fold), static_cast<Column>(column), static_cast<Dtype>(in), static_cast<Dtype>(out_code), kept};
   }
   Finish finish() const { return {number, integer, lowest, highest, static_cast<Ending>(ending)}; }
 };
@@ -76,74 +78,119 @@ PyObject* run_reduce(PyObject*, PyObject* args) {
   return fits;
 }
 
-// ---- exact sums as Python keeps them: the words of a Total along the last axis
+// ---- exact sums as Python keeps them: the words of a Total, or Doubles, along the last axis
 
-constexpr npy_intp total_words = sizeof(Total) / sizeof(int64_t);
+template <class Sum> constexpr int word_type = std::is_same_v<Sum, Total> ? NPY_INT64 : NPY_DOUBLE;
+template <class Sum> constexpr npy_intp words_of = sizeof(Sum) / 8;
 
-// How many there are; -1 with an error set where that is not what the array holds.
-npy_intp totals_in(PyArrayObject* array, bool written) {
-  const int rank = PyArray_NDIM(array);
-  const bool fits = PyArray_TYPE(array) == NPY_INT64 && PyArray_IS_C_CONTIGUOUS(array) && rank > 0 &&
-                    PyArray_DIM(array, rank - 1) == total_words && (!written || PyArray_ISWRITEABLE(array));
-  if (!fits) PyErr_Format(PyExc_TypeError, "exact sums are a contiguous int64 array of %zd words each", total_words);
-  return fits ? PyArray_SIZE(array) / total_words : -1;
-}
-Total* totals_of(PyArrayObject* array) { return reinterpret_cast<Total*>(PyArray_BYTES(array)); }
+// Such sums in an array; they are null, with an error set, where that is not what it holds.
+template <class Sum>
+struct Sums {
+  Sum* each = nullptr;
+  npy_intp count = 0;
 
-// merge_totals(totals, others, subtract)
-PyObject* merge_totals(PyObject*, PyObject* args) {
-  PyArrayObject *to, *from;
-  int subtract;
-  if (!PyArg_ParseTuple(args, "O!O!p", &PyArray_Type, &to, &PyArray_Type, &from, &subtract)) return nullptr;
-  const npy_intp count = totals_in(to, true);
-  if (count < 0 || totals_in(from, false) != count) {
-    return PyErr_Occurred() ? nullptr : PyErr_Format(PyExc_ValueError, "merge_totals takes as many sums as there are");
+  Sums(PyArrayObject* array, bool written) {
+    const int rank = PyArray_NDIM(array);
+    if (PyArray_TYPE(array) != word_type<Sum> || !PyArray_IS_C_CONTIGUOUS(array) || rank == 0 ||
+        PyArray_DIM(array, rank - 1) != words_of<Sum> || (written && !PyArray_ISWRITEABLE(array))) {
+      PyErr_Format(PyExc_TypeError, "exact sums are a contiguous array of %zd words each", words_of<Sum>);
+      return;
+    }
+    each = reinterpret_cast<Sum*>(PyArray_BYTES(array));
+    count = PyArray_SIZE(array) / words_of<Sum>;
   }
-  for (npy_intp i = 0; i < count; ++i) totals_of(to)[i].add(totals_of(from)[i], subtract);
-  Py_RETURN_NONE;
+};
+
+// merge_totals(totals, others, subtract), merge_doubles(doubles, others) -> whether all have room
+template <class Sum>
+PyObject* merge_sums(PyObject*, PyObject* args) {
+  PyArrayObject *to, *from;
+  int subtract = 0;
+  const char* format = std::is_same_v<Sum, Total> ? "O!O!p" : "O!O!";
+  if (!PyArg_ParseTuple(args, format, &PyArray_Type, &to, &PyArray_Type, &from, &subtract)) return nullptr;
+  const Sums<Sum> sums(to, true), others(from, false);
+  if (!sums.each || !others.each) return nullptr;
+  if (sums.count != others.count) return PyErr_Format(PyExc_ValueError, "as many sums can be merged as there are");
+  bool fit = true;
+  for (npy_intp i = 0; i < sums.count; ++i) {
+    if constexpr (std::is_same_v<Sum, Total>) sums.each[i].add(others.each[i], subtract);
+    else fit &= sums.each[i].add(others.each[i]);
+  }
+  return PyBool_FromLong(fit);
 }
 
-// round_totals(totals, counts, ending, code, out): `out` is float64, its values those of the dtype with that code.
-PyObject* round_totals(PyObject*, PyObject* args) {
+// convert_sums(sums, into): Doubles to Totals, or the other way -> whether all have room
+PyObject* convert_sums(PyObject*, PyObject* args) {
+  PyArrayObject *from, *to;
+  if (!PyArg_ParseTuple(args, "O!O!", &PyArray_Type, &from, &PyArray_Type, &to)) return nullptr;
+  const bool in_doubles = PyArray_TYPE(from) == NPY_DOUBLE;
+  const Sums<Doubles> doubles(in_doubles ? from : to, !in_doubles);
+  const Sums<Total> totals(in_doubles ? to : from, in_doubles);
+  if (!doubles.each || !totals.each) return nullptr;
+  if (doubles.count != totals.count) return PyErr_Format(PyExc_ValueError, "as many sums come out as there are");
+  bool fit = true;
+  for (npy_intp i = 0; i < totals.count; ++i) {
+    if (in_doubles) {
+      totals.each[i].add(doubles.each[i].total());
+    } else {
+      Total digits = totals.each[i];
+      fit &= doubles.each[i].add(digits);
+    }
+  }
+  return PyBool_FromLong(fit);
+}
+
+// round_totals(totals, counts, ending, code, out), and round_doubles: `out` is float64, its values those of the dtype with
+// that code.
+template <class Sum>
+PyObject* round_sums(PyObject*, PyObject* args) {
   PyArrayObject *from, *out;
   PyObject* counts;
   int ending, code;
   if (!PyArg_ParseTuple(args, "O!OiiO!", &PyArray_Type, &from, &counts, &ending, &code, &PyArray_Type, &out)) return nullptr;
-  const npy_intp count = totals_in(from, false);
-  if (count < 0) return nullptr;
+  const Sums<Sum> sums(from, false);
+  if (!sums.each) return nullptr;
   const bool counted = counts != Py_None;
   const auto holds = [&](PyObject* object, int type) {
     if (!PyArray_Check(object)) return false;
     auto* array = reinterpret_cast<PyArrayObject*>(object);
-    return PyArray_TYPE(array) == type && PyArray_IS_C_CONTIGUOUS(array) && PyArray_SIZE(array) == count;
+    return PyArray_TYPE(array) == type && PyArray_IS_C_CONTIGUOUS(array) && PyArray_SIZE(array) == sums.count;
   };
   if (!holds(reinterpret_cast<PyObject*>(out), NPY_DOUBLE) || (counted && !holds(counts, NPY_INT64))) {
-    return PyErr_Format(PyExc_TypeError, "round_totals takes a count and a place of float64 for each sum");
+    return PyErr_Format(PyExc_TypeError, "for each sum there is a count, and a place of float64");
   }
   auto* results = reinterpret_cast<double*>(PyArray_BYTES(out));
   const auto* each = counted ? reinterpret_cast<const int64_t*>(PyArray_BYTES(reinterpret_cast<PyArrayObject*>(counts))) : nullptr;
-  for (npy_intp i = 0; i < count; ++i) {
+  for (npy_intp i = 0; i < sums.count; ++i) {
     Finish finish{};
     finish.ending = static_cast<Ending>(ending);
     if (counted) finish.count = each[i];
-    results[i] = totals_of(from)[i].rounded(finish, static_cast<Dtype>(code));
+    results[i] = sums.each[i].rounded(finish, static_cast<Dtype>(code));
   }
   Py_RETURN_NONE;
 }
 
-// run_scan(job, finish, x, axis, out, reverse, shifted) -> whether it fits
-// axis -1 walks all axes in C order; `out` is then of rank 1.
+// run_scan(job, finish, x, axis, out, reverse, shifted, carried) -> whether it fits
+// axis -1 walks all axes in C order; `out` is then of rank 1. `carried` is None, or has the rank of x and one axis more, of
+// Doubles: for exact sums what comes before each line, with length 1 along the axis. It becomes what comes before the next.
 PyObject* run_scan(PyObject*, PyObject* args) {
   Asked a;
   int axis, reverse, shifted;
   PyArrayObject *x, *out;
-  if (!PyArg_ParseTuple(args, FOLDWISE_JOB FOLDWISE_FINISH "O!iO!pp", &a.fold, &a.column, &a.in, &a.out_code, &a.number,
+  PyObject* carried;
+  if (!PyArg_ParseTuple(args, FOLDWISE_JOB FOLDWISE_FINISH "O!iO!ppO", &a.fold, &a.column, &a.in, &a.out_code, &a.number,
                         &a.integer, &a.lowest, &a.highest, &a.ending, &PyArray_Type, &x, &axis, &PyArray_Type, &out,
-                        &reverse, &shifted)) {
+                        &reverse, &shifted, &carried)) {
     return nullptr;
   }
+  Output before{};
+  if (carried != Py_None) {
+    auto* array = reinterpret_cast<PyArrayObject*>(carried);
+    if (!PyArray_Check(carried) || !Sums<Doubles>(array, true).each) return nullptr;
+    before = {PyArray_BYTES(array), PyArray_STRIDES(array)};
+  }
   return PyBool_FromLong(scan_array(a.job(), x, axis, {PyArray_BYTES(out), PyArray_STRIDES(out)},
-                                    PyArray_DIM(out, axis < 0 ? 0 : axis), reverse, shifted, a.finish()));
+                                    PyArray_DIM(out, axis < 0 ? 0 : axis), reverse, shifted, a.finish(), before));
 }
 
 // empty(shape, code, like): an array to compute into; `like` is an array or None.
@@ -299,8 +346,11 @@ PyMethodDef methods[] = {
     {"direct_many", direct<reduce_many>, METH_VARARGS, nullptr},
     {"run_reduce", run_reduce, METH_VARARGS, nullptr},
     {"run_scan", run_scan, METH_VARARGS, nullptr},
-    {"merge_totals", merge_totals, METH_VARARGS, nullptr},
-    {"round_totals", round_totals, METH_VARARGS, nullptr},
+    {"merge_totals", merge_sums<Total>, METH_VARARGS, nullptr},
+    {"merge_doubles", merge_sums<Doubles>, METH_VARARGS, nullptr},
+    {"convert_sums", convert_sums, METH_VARARGS, nullptr},
+    {"round_totals", round_sums<Total>, METH_VARARGS, nullptr},
+    {"round_doubles", round_sums<Doubles>, METH_VARARGS, nullptr},
     {"empty", empty, METH_VARARGS, nullptr},
     {"keep_memory", keep_memory, METH_O, nullptr},
     {"declare_operators", declare_operators, METH_O, nullptr},
@@ -327,7 +377,8 @@ PyMODINIT_FUNC PyInit__native() {
   if (!foldwise::ready_direct()) return nullptr;
   PyObject* module = PyModule_Create(&foldwise::definition);
   if (module && PyModule_AddStringConstant(module, "VERSION", FOLDWISE_VERSION) < 0) Py_CLEAR(module);
-  if (module && PyModule_AddIntConstant(module, "TOTAL_WORDS", foldwise::total_words) < 0) Py_CLEAR(module);
+  if (module && PyModule_AddIntConstant(module, "TOTAL_WORDS", foldwise::words_of<foldwise::Total>) < 0) Py_CLEAR(module);
+  if (module && PyModule_AddIntConstant(module, "DOUBLES", foldwise::Doubles::count) < 0) Py_CLEAR(module);
 #if defined(Py_GIL_DISABLED)
   if (module) PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED);
 #endif

@@ -9,12 +9,12 @@ namespace foldwise {
 namespace {
 
 // Walks an axis from its lowest address.
-template <class Plan>
-Axis ascending(Plan& plan, Axis axis, bool moves_out) {
+template <class Plan, class Beside>
+Axis ascending(Plan& plan, Beside& beside, Axis axis, bool moves_out) {
   if (axis.x >= 0) return axis;
   const int64_t end = axis.size - 1;
   plan.source.x += end * axis.x;
-  if (plan.source.mask) plan.source.mask += end * axis.mask;
+  if (beside) beside += end * axis.mask;
   if (moves_out) plan.sink.out += end * axis.out;
   return {axis.size, -axis.x, -axis.mask, moves_out ? -axis.out : 0};
 }
@@ -69,7 +69,7 @@ void lay_out(ReducePlan& plan, const Geometry& g, uint64_t folded, int64_t kerne
     const bool fold = folded >> a & 1;
     (fold ? plan.count : plan.outputs) *= g.shape[a];
     if (g.shape[a] == 1) continue;
-    const Axis axis = ascending(plan, {g.shape[a], g.x[a], g.mask ? g.mask[a] : 0, fold ? 0 : g.out[a]}, !fold);
+    const Axis axis = ascending(plan, plan.source.mask, {g.shape[a], g.x[a], g.mask ? g.mask[a] : 0, fold ? 0 : g.out[a]}, !fold);
     if (fold) insert_by_stride(plan.fold, plan.fold_rank, axis, by_stride);
     else insert_by_stride(plan.kept, plan.kept_rank, axis, by_stride_still_outside);
   }
@@ -94,8 +94,9 @@ void lay_out(ScanPlan& plan, const Geometry& g, int axis, int64_t out_length, bo
       if (here.size > 1) plan.nest[plan.nest_rank++] = here;
     } else if (here.size > 1) {
       plan.lines *= here.size;
+      here.mask = g.mask ? g.mask[a] : 0;
       here.out = g.out[a];
-      insert_by_stride(plan.kept, plan.kept_rank, ascending(plan, here, true), by_stride_still_outside);
+      insert_by_stride(plan.kept, plan.kept_rank, ascending(plan, plan.carried, here, true), by_stride_still_outside);
     }
   }
   collapse(plan.kept, plan.kept_rank);

@@ -9,7 +9,7 @@ struct Geometry {
   int rank;
   const int64_t* shape;
   const int64_t* x;
-  const int64_t* mask;  // null without a mask
+  const int64_t* mask;  // or of what a scan carries; null without such
   const int64_t* out;
 };
 

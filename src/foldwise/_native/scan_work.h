@@ -46,10 +46,11 @@ struct ScanWork {
   struct Place {
     const char* x;
     char* out;
+    char* carried = nullptr;  // see ScanPlan
   };
   Place line(int rank, int64_t index) const {
-    const Cursor at(plan.kept, rank, plan.source.x, nullptr, index);
-    return {at.x, plan.sink.out + at.out};
+    const Cursor at(plan.kept, rank, plan.source.x, plan.carried, index);
+    return {at.x, plan.sink.out + at.out, const_cast<char*>(at.mask)};
   }
   // `lines` places, `stride` apart, where a shifted scan begins.
   void write_identities(char* out, int64_t stride, int64_t lines) const {

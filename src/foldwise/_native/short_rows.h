@@ -95,10 +95,10 @@ struct ShortRows : ReduceWork<F> {
   }
 
   // Exact folds leave parts, all of them exact, or else Totals.
-  void fold_exactly(bool narrow, const char* x, int64_t stride, int64_t rows, char* out, Patience& floats) const {
+  void fold_exactly(bool narrow, const char* x, int64_t stride, int64_t rows, char* out, Patience& floats) {
     constexpr int64_t room = batch + W;
     double parts[F::parts * room];
-    const ExactOutputs<F> outputs(plan, scatter);
+    const ExactOutputs<F::parts> outputs(plan, scatter);
     const auto keep = [&](int64_t i, const auto& acc) FW_INLINED { store_parts(parts + i, room, acc); };
     const auto exactly = [&](auto&& fold) FW_INLINED {
       clear_flags();
@@ -117,13 +117,13 @@ struct ShortRows : ReduceWork<F> {
       else each_row<F>(x, stride, rows, keep);
     });
     const int64_t to = inner_kept().out;
-    if (exact) return outputs.write(parts, room, rows, nullptr, out, to);
+    if (exact) return note(outputs.write(parts, room, rows, out, to));
     Stretches<F> stretches;
     const double nothing[F::parts] = {};
     for (int64_t i = 0; i < rows; ++i) {
       Total total;
       stretches.add(total, reinterpret_cast<const S*>(x + i * stride), plan.count);
-      outputs.write(nothing, 1, 1, &total, out + i * to, 0);
+      note(outputs.write(nothing, 1, 1, out + i * to, 0, [&](int64_t) { return &total; }));
     }
   }
 

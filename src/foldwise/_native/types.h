@@ -26,7 +26,8 @@ struct bfloat { std::uint16_t bits; };
 
 constexpr int max_rank = 64;
 
-// One axis of the work: its length, and how far one step along it moves in each array, in bytes.
+// One axis of the work: its length, and how far one step along it moves in each array, in bytes. (A scan has no mask; there
+// `mask` moves in what is carried.)
 struct Axis {
   int64_t size, x, mask, out;
 };
@@ -40,12 +41,15 @@ struct Source {
   const char* mask;  // a boolean array of the same geometry, or null
 };
 
+// What is there for each output: a result, or an exact sum that is kept for more to come (exact.h).
+enum class Kept : std::uint8_t { result, total, doubles };
+
 // Where results go, and in which dtype.
 struct Sink {
   Dtype dtype;
   bool direct;  // same dtype as the accumulator, native byte order
   char* out;
-  bool totals = false;  // what is there are exact sums, kept for more to come (exact.h)
+  Kept kept = Kept::result;
 };
 
 // What is done to the folded value at the very end. A mean of integers is exact before it is cut (mean) or rounded to
@@ -96,6 +100,7 @@ struct ScanPlan {
   Source source;
   Sink sink;
   Finish finish;
+  char* carried = nullptr;  // of exact sums: Doubles (exact.h), what comes before each line, and then with it
 };
 
 // One fold over one kernel dtype on one ISA. Both return false when an integer overflowed that was not to wrap.

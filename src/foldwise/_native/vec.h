@@ -413,7 +413,10 @@ FW_INLINE void store(Out* p, const Pack<A, N>& a) {
         continue;
       }
 #endif
-      for (int i = 0; i < W; ++i) p[c * W + i] = to_half(a.v[c][i]);
+      for (int i = 0; i < W; ++i) {
+        const half each = to_half(a.v[c][i]);
+        std::memcpy(static_cast<void*>(p + c * W + i), &each, sizeof each);  // where nothing is aligned
+      }
     }
   }
 }

@@ -1,44 +1,74 @@
-"""A scan of a block that goes on where the blocks before it stopped."""
+"""Scans of blocks, each of which goes on where the one before it stopped."""
 
-import math
 from typing import Final
 
 import numpy as np
 
 from foldwise import dtypes, engine, whole
 from foldwise.arguments import NUMPY, Array
-from foldwise.doubles import Doubles, strips, taken_from
+from foldwise.doubles import Doubles
+from foldwise.dtypes import Dtype
 from foldwise.engine import FLOAT64, INT64, Reduce, Scan
 from foldwise.folds import SUM
 from foldwise.partial import Partial
 from foldwise.rounding_states import LogSumExp, Product
 from foldwise.states import Factors, Integers, Joined
 
-_FLOAT32: Final = dtypes.BY_NAME["float32"]
 _UINT64: Final = dtypes.BY_NAME["uint64"]
-_PIECE: Final = 250_000
-"""So many elements take far longer than a call, wake no thread, and are still in a cache when they are read again."""
-_NARROW: Final = 64
-"""So many neighbours are worth a piece of memory of their own."""
+
+
+def carried(scan: Scan, source: Dtype, shape: tuple[int, ...]) -> Partial:
+    """What comes before a block of some shape along the axis of a scan: nothing yet."""
+    axis = scan.axis or 0
+    reduction = Reduce(scan.fold, (axis,), scan.result, overflow=scan.overflow)
+    return Partial(reduction, source, tuple(n for a, n in enumerate(shape) if a != axis), len(shape))
+
+
+def bytes_for(scan: Scan, source: Dtype) -> tuple[int, int]:
+    """How much memory each element of a block takes, and each line."""
+    state = carried(scan, source, (1,)).state
+    if isinstance(state, Factors):
+        element = 300
+    elif isinstance(state, Doubles):
+        element = 0 if source.kind == "f" else 64 + scan.result.size if source.size == 8 else 8
+    else:
+        element = 3 if isinstance(state, Joined) else 24
+    return element + 2 * scan.result.size, 2 * state.nbytes + 64
 
 
 def scanned(scan: Scan, x: Array, before: Partial | None) -> Array:
     """The scan of a block, after what came before. Running sums of floats are exact, whatever was asked."""
     scan = scan._replace(accuracy="exact")
-    if before is None or not x.size:
-        return scan.run(x) if before is None else scan._replace(include_initial=False).run(x)
-    forward = scan._replace(reverse=False, include_initial=False)
+    if before is None:
+        return scan.run(x)
+    scan = scan._replace(include_initial=False)
+    if not x.size or not np.any(before.count):
+        return scan.run(x)
+    state = before.state
+    if isinstance(state, Doubles):
+        return _running_sums(scan, x, state.copy())
     if scan.reverse:
-        return np.flip(_after(forward, np.flip(x, scan.axis), before), scan.axis)
-    return _after(forward, x, before)
+        return np.flip(_after(scan._replace(reverse=False), np.flip(x, scan.axis), before), scan.axis)
+    return _after(scan, x, before)
+
+
+def scanned_on(scan: Scan, x: Array, before: Partial) -> Array:
+    """The same, and then the block is part of what comes before the next one."""
+    state = before.state
+    if not isinstance(state, Doubles):
+        steps = scanned(scan, x, before)
+        before.add(x)
+        return steps
+    steps = _running_sums(scan._replace(include_initial=False), x, state)
+    before.count = before.count + x.shape[scan.axis or 0]
+    return steps
 
 
 def _after(scan: Scan, x: Array, before: Partial) -> Array:
     state, axis = before.state, scan.axis or 0
-    if isinstance(state, Doubles):
-        return _running_sums(scan, x, state)
     if isinstance(state, Integers):
-        return _judged_sums(scan, x, np.expand_dims(engine.whole_totals(state.totals), axis))
+        kind = NUMPY[_UINT64.code if x.dtype.kind == "u" else INT64.code]
+        return _behind(scan, x.astype(kind), _in_words(state.totals, kind))
     if isinstance(state, Factors):
         return _judged_products(scan, x, state)
     if isinstance(state, Product):
@@ -72,84 +102,33 @@ def _wide(x: Array) -> Array:
         return x.astype(np.float64)
 
 
-# ---- sums of floats
-
-
 def _running_sums(scan: Scan, x: Array, before: Doubles) -> Array:
-    """In pieces that stay in a cache: each is scanned behind the doubles that everything before it comes to."""
-    axis, count = scan.axis or 0, x.shape[scan.axis or 0]
-    found = np.empty_like(x, NUMPY[scan.result.code])
-    lines = tuple(1 if a == axis else n for a, n in enumerate(x.shape))
-    for strip in strips(lines, max(_NARROW, _PIECE // count)):
-        kept = strip[:axis] + strip[axis + 1 :]
-        held = before.part(kept)
-        length = max(1, _PIECE // math.prod(each.stop - each.start for each in kept))
-        for begin in range(0, count, length):
-            at = (*strip[:axis], slice(begin, begin + length), *strip[axis + 1 :])
-            found[at] = _piece(scan, x[at], held)
-            if begin + length < count:
-                held = _with(held, x[at])
-    return found
-
-
-def _with(before: Doubles, x: Array) -> Doubles:
-    """What everything before the next piece comes to."""
-    totals = before.in_totals()
-    totals.add(x, 0)
-    parts = taken_from(totals.totals.copy())
-    return Doubles(before.terms, totals=totals) if parts is None else Doubles(before.terms, np.stack(parts))
-
-
-def _piece(scan: Scan, x: Array, before: Doubles) -> Array:
+    """Sums that are floats; the block becomes part of what was before it."""
     axis = scan.axis or 0
-    if before.totals:
-        return _digit_by_digit(scan, x, before.totals.totals)
     if x.dtype.kind not in "iub":
-        singles = _in_singles(before.parts) if x.dtype.itemsize <= 4 else None
-        if singles is None:
-            return _behind(scan, _wide(x), before.parts)
-        return _behind(scan, Reduce(SUM, (), _FLOAT32).run(x) if x.dtype.itemsize < 4 else x, singles)
+        return before.scanned(scan, x)
+    if scan.reverse:
+        return np.flip(_running_sums(scan._replace(reverse=False), np.flip(x, axis), before), axis)
     # Of an integer's summands, side by side, the last makes the step.
     summands = [each for _, each in whole.summands("exact_sum", x)]
     wide = np.stack(summands, axis + 1).reshape(*x.shape[:axis], -1, *x.shape[axis + 1 :])
-    steps = _behind(scan, wide, before.parts)
+    steps = before.scanned(scan, wide)
     return steps[(*(slice(None),) * axis, slice(0 if scan.exclusive else len(summands) - 1, None, len(summands)))]
-
-
-def _in_singles(doubles: Array) -> Array | None:
-    """The same exact sums in float32, if its range holds them."""
-    singles = [np.zeros(doubles.shape[1:], np.float32)]
-    for rest in doubles:
-        while rest.any():
-            with np.errstate(over="ignore"):
-                single = rest.astype(np.float32)
-            if not np.isfinite(single).all():
-                return None
-            singles.append(single)
-            rest = rest - single
-    return np.stack(singles[1:] or singles)
-
-
-def _digit_by_digit(scan: Scan, x: Array, totals: Array) -> Array:
-    """Where sums leave the range of doubles on the way: one element after the other."""
-    found, held = np.empty(x.shape, NUMPY[scan.result.code]), totals.copy()
-    elements, steps = (np.moveaxis(each, scan.axis or 0, 0) for each in (x, found))
-    for i in range(len(elements)):
-        before = engine.rounded_totals(held, "none", None, scan.result) if scan.exclusive else None
-        engine.add_to_totals(held[np.newaxis], "exact_sum", elements[i : i + 1], (0,), None)
-        steps[i] = engine.rounded_totals(held, "none", None, scan.result) if before is None else before
-    return found
 
 
 # ---- integers that are judged
 
 
-def _judged_sums(scan: Scan, x: Array, before: Array) -> Array:
-    """Each step's exact value from its upper and lower 32 bits, so that 64 bits hold either."""
-    plain = scan._replace(result=INT64, overflow="wrap")
-    high, low = (plain.run(half) for half in whole.halves(x))
-    exact = before + (high.astype(object) << 32) + low
-    return whole.judged(scan.name, exact, scan.result, scan.overflow)
+def _in_words(totals: Array, kind: "np.dtype[np.integer]") -> Array:
+    """Exact sums as integers of 64 bits that add up to them, along a first axis."""
+    left, limits = engine.whole_totals(totals), np.iinfo(kind)
+    words = []
+    while True:
+        nearest = whole.clipped(left, int(limits.min), int(limits.max))
+        left = np.asarray(left - nearest, object)
+        words.append(nearest.astype(kind))
+        if not np.any(left):
+            return np.stack(words)
 
 
 def _judged_products(scan: Scan, x: Array, before: Factors) -> Array:

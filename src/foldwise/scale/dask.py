@@ -23,7 +23,7 @@ from foldwise.engine import INT64, Arg, Reduce, Scan
 from foldwise.errors import DtypeError, OptionError, ShapeError
 from foldwise.partial import Partial, at_once
 
-from .chained import scanned
+from .chained import carried, scanned
 
 Asked = Reduce | Arg
 
@@ -137,7 +137,7 @@ def _places(name: str, asked: tuple[Asked, ...], source: Dtype, x: Any, block_in
 def _begun(asked: Asked, source: Dtype, block: Array) -> Partial:
     axes = _axes(asked, block.ndim)
     outputs = tuple(n for a, n in enumerate(block.shape) if a not in axes)
-    return Partial(asked, source, outputs, block.ndim, compact=True)
+    return Partial(asked, source, outputs, block.ndim)
 
 
 def _as_they_are(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
@@ -213,8 +213,8 @@ def _in_one_dimension(name: str, x: da.Array) -> da.Array:
 
 def _seen(asked: Scan, source: Dtype, x: Any) -> Partial:
     """What a chunk comes to along the axis of a scan."""
-    block, axis = _block(asked.name, source, x), asked.axis or 0
-    seen = _begun(Reduce(asked.fold, (axis,), asked.result, overflow=asked.overflow), source, block)
+    block = _block(asked.name, source, x)
+    seen = carried(asked, source, block.shape)
     seen.add(block)
     return seen
 

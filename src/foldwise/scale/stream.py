@@ -19,7 +19,7 @@ from foldwise.errors import DtypeError, OptionError, ShapeError
 from foldwise.partial import Partial, at_once
 
 from .ahead import BUFFERS, read_ahead, read_in_turn, side_by_side
-from .carries import Carry, alone
+from .chained import bytes_for, carried, scanned, scanned_on
 from .checkpoints import Checkpoint
 from .mapped import mapped
 from .results import Result
@@ -327,7 +327,7 @@ class _Scanned:
     def __init__(self, name: str, scan: Scan, x: Source, result: Result) -> None:
         self._scan, self._x, self._result = scan, x, result
         self._source = dtype_of(np.empty(0, x.dtype))
-        element, line = Carry.bytes_for(scan, self._source)
+        element, line = bytes_for(scan, self._source)
         flat = scan.axis is None
         costs = Costs(
             element=element + result.copied + (x.dtype.itemsize if flat and x.columns_first else 0),
@@ -337,8 +337,8 @@ class _Scanned:
         )
         self._walk = bands(name, x, costs) if scan.axis is None else planned(name, x, frozenset({scan.axis}), costs)
         self._checkpoint = _checkpoint(name, x, [scan], self._walk, [result], _Mask(None))
-        self._alone = alone(scan)
-        self._carry: Carry | None = None
+        self._along = scan._replace(axis=scan.axis or 0, include_initial=False)
+        self._before: Partial | None = None
 
     def done(self) -> Any:
         """Read it all, and write as much."""
@@ -347,8 +347,8 @@ class _Scanned:
         self._result.begin(self._outputs(), stored[0] if stored else None)
         if stored[1:]:
             step = next(itertools.islice(self._walk.steps(self._scan.reverse), begin, None))
-            self._carry = self._begun(step.box)
-            self._carry.before.restore(stored[1])
+            self._before = self._begun(step.box)
+            self._before.restore(stored[1])
         tell = _told(self._x, self._walk, begin)
         blocks = _blocks(self._x, _Mask(None), self._walk, begin, self._scan.reverse)
         with contextlib.closing(blocks):
@@ -364,19 +364,18 @@ class _Scanned:
 
     def _go_on(self, step: Step, block: Array) -> None:
         if step.begins:
-            self._carry = None if step.ends else self._begun(step.box)
+            self._before = None if step.ends else self._begun(step.box)
             self._write_initial(step.box)
         line = block.reshape(-1) if self._scan.axis is None else block
-        prefixes = self._carry.scanned(line) if self._carry is not None else self._alone.run(line)
-        self._result.write(self._corner(step.box), prefixes)
-        if self._carry is not None and not step.ends:
-            self._carry.take(line)
+        if self._before is None or step.ends:
+            steps = scanned(self._along, line, self._before)
+        else:
+            steps = scanned_on(self._along, line, self._before)
+        self._result.write(self._corner(step.box), steps)
 
-    def _begun(self, box: Box) -> Carry:
-        shape = box_shape(box)
-        if self._scan.axis is None:
-            return Carry(self._scan, self._source, (math.prod(shape),), 0)
-        return Carry(self._scan, self._source, shape, self._scan.axis)
+    def _begun(self, box: Box) -> Partial:
+        shape = (math.prod(box_shape(box)),) if self._scan.axis is None else box_shape(box)
+        return carried(self._along, self._source, shape)
 
     def _write_initial(self, box: Box) -> None:
         """What include_initial puts before the first element: what no elements give."""
@@ -405,7 +404,7 @@ class _Scanned:
         return (self._walk.elements,) if self._scan.axis is None else natural
 
     def _state(self) -> list[bytes]:
-        partial = [] if self._carry is None else [self._carry.before.to_bytes()]
+        partial = [] if self._before is None else [self._before.to_bytes()]
         return [self._result.notes(), *partial]
 
 
