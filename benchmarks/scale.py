@@ -1,6 +1,7 @@
 """Streams: `python -m benchmarks.scale` times sums and running sums of files beside plain reads of the same files.
 
-Prints a table in markdown. All files are in the page cache, where reading is fastest and so whatever is slow shows.
+Prints a table in markdown. All files are in the page cache, where reading is fastest and so whatever is slow shows; or,
+with --cold, none is, and everybody waits for the disk.
 """
 
 from __future__ import annotations
@@ -48,38 +49,57 @@ def chunk_by_chunk(path: Path) -> None:
         array[row : row + _CHUNK, column : column + _CHUNK]
 
 
+def forget(folder: Path) -> None:
+    """Leave nothing of a folder's files in the page cache."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            file = os.open(path, os.O_RDONLY)
+            os.fsync(file)
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(file)
+
+
 Calls = dict[str, Callable[[], object]]
 
 
-def best_seconds(calls: Calls, rounds: int) -> dict[str, float]:
-    """The least time of each, all of them once in every round."""
+def best_seconds(calls: Calls, rounds: int, cold: Path | None) -> dict[str, float]:
+    """The least time of each, all of them once in every round; if asked, with nothing of a folder in the page cache."""
     least = dict.fromkeys(calls, float("inf"))
     for _ in range(rounds):
         for name, call in calls.items():
+            if cold is not None:
+                forget(cold)
             start = time.perf_counter()
             call()
             least[name] = min(least[name], time.perf_counter() - start)
     return least
 
 
-def rows(kind: str, size: int, limits: Calls, ours: Calls, rounds: int) -> list[list[str]]:
+def rows(kind: str, size: int, limits: Calls, ours: Calls, rounds: int, cold: Path | None) -> list[list[str]]:
     """GB/s of ours, and as a share of the best of what only reads."""
-    seconds = best_seconds({**limits, **ours}, rounds)
+    seconds = best_seconds({**limits, **ours}, rounds, cold)
     limit = min(seconds[name] for name in limits)
     table = [[kind, "only read", f"{size / limit / 1e9:.2f}", ""]]
     return table + [[kind, name, f"{size / seconds[name] / 1e9:.2f}", f"{limit / seconds[name]:.0%}"] for name in ours]
 
 
-def measured(folder: Path, megabytes: int, budget: str, rounds: int) -> list[list[str]]:
-    """The whole table."""
-    columns = 2 * _CHUNK
-    shape = (megabytes * 1_000_000 // (8 * columns), columns)
-    x = np.random.default_rng(0).standard_normal(shape)
+def written_files(folder: Path, megabytes: int, columns: int, dtype: str) -> tuple[Path, Path]:
+    """Random numbers in both formats, a thousand rows at a time."""
+    kind, random = np.dtype(dtype), np.random.default_rng(0)
+    length = megabytes * 1_000_000 // (kind.itemsize * columns) // _CHUNK * _CHUNK
     npy, chunked = folder / "x.npy", folder / "x.zarr"
-    np.save(npy, x)
-    zarr.create_array(str(chunked), shape=shape, chunks=(_CHUNK, _CHUNK), dtype=x.dtype)[...] = x
-    size = x.nbytes
-    del x
+    array = np.lib.format.open_memmap(npy, "w+", kind, (length, columns))
+    store = zarr.create_array(str(chunked), shape=array.shape, chunks=(_CHUNK, min(_CHUNK, columns)), dtype=kind)
+    for start in range(0, length, _CHUNK):
+        array[start : start + _CHUNK] = random.standard_normal((_CHUNK, columns))
+        store[start : start + _CHUNK] = array[start : start + _CHUNK]
+    array.flush()
+    return npy, chunked
+
+
+def measured(npy: Path, chunked: Path, budget: str, rounds: int, cold: bool) -> list[list[str]]:
+    """The whole table."""
+    folder, size = npy.parent, npy.stat().st_size
 
     def sums(path: Path) -> Calls:
         source = fw.open(path, memory_budget=budget)
@@ -101,10 +121,11 @@ def measured(folder: Path, megabytes: int, budget: str, rounds: int) -> list[lis
         "chunk by chunk": lambda: chunk_by_chunk(chunked),
         **{f"{count} rows": lambda count=count: decoded(chunked, count) for count in (1, 2, 4)},  # type: ignore[misc]
     }
+    forgotten = folder if cold else None
     return (
-        rows(".npy", size, plain, sums(npy), rounds)
-        + rows(".zarr", size, decoding, sums(chunked), rounds)
-        + rows(".npy", size, plain, written("y.npy"), max(1, rounds // 3))
+        rows(".npy", size, plain, sums(npy), rounds, forgotten)
+        + rows(".zarr", size, decoding, sums(chunked), rounds, forgotten)
+        + rows(".npy", size, plain, written("y.npy"), max(1, rounds // 3), forgotten)
     )
 
 
@@ -114,12 +135,16 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=1000)
     parser.add_argument("--memory", default="256MB")
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--columns", type=int, default=2 * _CHUNK)
+    parser.add_argument("--dtype", default="float64")
+    parser.add_argument("--cold", action="store_true", help="nothing in the page cache when a job begins")
     parser.add_argument("--folder", default=None, help="where the files are written")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
-        table = measured(Path(folder), asked.megabytes, asked.memory, asked.rounds)
+        files = written_files(Path(folder), asked.megabytes, asked.columns, asked.dtype)
+        table = measured(*files, asked.memory, asked.rounds, asked.cold)
     print(f"{processor()}, {cores()} cores, load {os.getloadavg()[0]:.1f}")
-    print(f"{asked.megabytes} MB, a budget of {asked.memory}\n")
+    print(f"{asked.megabytes} MB of {asked.dtype}, {asked.columns} columns, a budget of {asked.memory}\n")
     print(markdown(["file", "job", "GB/s", "of only reading"], table))
 
 
