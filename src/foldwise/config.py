@@ -1,7 +1,10 @@
 """What this foldwise is made of and runs on, as far as that can be chosen."""
 
+import contextlib
 import os
 import platform
+import threading
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import ml_dtypes
@@ -50,6 +53,16 @@ def set_num_threads(count: int) -> None:
 def get_num_threads() -> int:
     """How many threads foldwise may use. The default is the CPUs this process may run on."""
     return engine.threads()
+
+
+@contextlib.contextmanager
+def alone(on_main: bool = True) -> Iterator[None]:
+    """Let this thread fold by itself: the other cores are at work for others like it. It changes no result."""
+    before = engine.work_alone(on_main or threading.current_thread() is not threading.main_thread())
+    try:
+        yield
+    finally:
+        engine.work_alone(before)
 
 
 def _default_kept_memory() -> int:

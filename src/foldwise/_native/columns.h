@@ -48,7 +48,7 @@ struct Strips : ReduceWork<F> {
     int64_t columns = tile_columns;
     const int64_t lines = p.outputs / kept.size;
     const int threads = is_exact<F> || p.count * p.outputs * size < 2 * serial_bytes ? 1 : thread_count();
-    while (columns > least_columns && lines * (even / columns) < threads) columns /= 2;
+    while (columns > least_columns && lines * ((even + columns - 1) / columns) < threads) columns /= 2;
     return columns;
   }
   int64_t column_of(int64_t unit) const { return std::min(unit % per_line * whole_columns, even); }

@@ -89,7 +89,7 @@ class Stretches {
     Floats rests[4] = {};
     clear_flags();
     grid.take(whole, [&](int64_t i, auto) FW_INLINED {
-      __builtin_prefetch(reinterpret_cast<const char*>(p + i) + distance, 0, 3);
+      __builtin_prefetch(reinterpret_cast<const char*>(p + i) + distance, 0, 2);
       return F::template summand<0>(load<float, N>(p + i)).v[0];
     }, [&](int v, int64_t, Floats rest) FW_INLINED { rests[v] += rest; });
     settle(&grid);

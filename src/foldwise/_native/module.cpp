@@ -308,6 +308,8 @@ PyObject* set_threads(PyObject*, PyObject* count) {
   Py_RETURN_NONE;
 }
 
+PyObject* alone(PyObject*, PyObject* whether) { return PyBool_FromLong(work_alone(whether == Py_True)); }
+
 PyObject* threads(PyObject*, PyObject*) { return PyLong_FromLong(thread_count()); }
 
 PyObject* read_probe(PyObject*, PyObject* object) {
@@ -363,6 +365,7 @@ PyMethodDef methods[] = {
     {"ending_names", ending_names, METH_NOARGS, nullptr},
     {"set_threads", set_threads, METH_O, nullptr},
     {"threads", threads, METH_NOARGS, nullptr},
+    {"work_alone", alone, METH_O, nullptr},
     {"probe_read", read_probe, METH_O, nullptr},
     {"probe_copy", copy_probe, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};

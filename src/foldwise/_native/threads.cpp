@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -99,6 +100,7 @@ struct Pool {
 // Never destroyed: its threads sleep until the process ends. A forked child has none of them and starts anew.
 Pool* pool = new Pool;
 std::atomic<int> configured{0};
+thread_local bool alone_here = false;
 
 void start_anew_in_child() {
   pool = new Pool;
@@ -116,7 +118,10 @@ int available_cpus() {
   return count ? static_cast<int>(count) : 1;
 }
 
+bool work_alone(bool alone) { return std::exchange(alone_here, alone); }
+
 int thread_count() {
+  if (alone_here) return 1;
   const int count = configured.load(std::memory_order_relaxed);
   if (count) return count;
   const int cpus = available_cpus();

@@ -7,6 +7,9 @@ namespace foldwise {
 
 int thread_count();
 void set_thread_count(int count);
+// Whether what the calling thread asks for is done by it alone, because others like it have the other cores. Gives what was
+// said before.
+bool work_alone(bool alone);
 int available_cpus();
 
 // Puts rounding, flushing and exception flags into the default state, and back at the end of the scope.

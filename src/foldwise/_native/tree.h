@@ -48,7 +48,7 @@ constexpr int stream_distance = 512;
 template <bool prefetch>
 FW_INLINE void prefetch_ahead(const char* p, int bytes) {
   if constexpr (prefetch) {
-    for (int line = 0; line < bytes; line += 64) __builtin_prefetch(p + line, 0, 3);
+    for (int line = 0; line < bytes; line += 64) __builtin_prefetch(p + line, 0, 2);
   }
 }
 

@@ -5,6 +5,8 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import TypeVar
 
+from foldwise.config import alone
+
 Piece = TypeVar("Piece")
 Buffer = TypeVar("Buffer")
 Read = TypeVar("Read")
@@ -62,8 +64,8 @@ def side_by_side(
 ) -> None:
     """Read pieces and fold them, in whatever order they come, with a worker for each buffer.
 
-    What a worker has read it folds itself, while it lies in its core's cache and the others read. One folds at a time.
-    The caller is one of the workers.
+    What a worker has read it folds itself, alone on its core, while the others read. One folds at a time. The caller is
+    one of the workers.
     """
     coming, folding = Lock(), Lock()
     left = iter(pieces)
@@ -77,7 +79,7 @@ def side_by_side(
                 if piece is None:
                     return
                 found = read(piece, buffer)
-                with folding:
+                with folding, alone():
                     fold(piece, found)
         except BaseException as error:
             failed.append(error)

@@ -18,6 +18,7 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
 from foldwise.arguments import NUMPY, Array, accepted, as_array, mask_for
+from foldwise.config import alone
 from foldwise.dtypes import Dtype
 from foldwise.engine import INT64, Arg, Reduce, Scan
 from foldwise.errors import DtypeError, OptionError, ShapeError
@@ -26,6 +27,8 @@ from foldwise.partial import Partial, at_once
 from .chained import carried, scanned
 
 Asked = Reduce | Arg
+_for_itself = alone(on_main=False)
+"""How tasks run: Dask has one on each core, unless it runs them where it was called."""
 
 # ---- reductions
 
@@ -110,6 +113,7 @@ def _result(asked: Asked) -> Dtype:
 # ---- the tasks of reductions
 
 
+@_for_itself
 def _all_at_once(name: str, asked: tuple[Asked, ...], source: Dtype, x: Any, where: Any = None) -> Any:
     """The results of a chunk that has all of their elements."""
     block, mask = _block(name, source, x), _mask_of(name, x, where)
@@ -117,6 +121,7 @@ def _all_at_once(name: str, asked: tuple[Asked, ...], source: Dtype, x: Any, whe
     return found[0] if len(found) == 1 else tuple(found)
 
 
+@_for_itself
 def _partials(name: str, asked: tuple[Asked, ...], source: Dtype, x: Any, where: Any = None) -> tuple[Partial, ...]:
     """What a chunk comes to so far."""
     block, mask = _block(name, source, x), _mask_of(name, x, where)
@@ -126,6 +131,7 @@ def _partials(name: str, asked: tuple[Asked, ...], source: Dtype, x: Any, where:
     return made
 
 
+@_for_itself
 def _places(name: str, asked: tuple[Asked, ...], source: Dtype, x: Any, block_info: Any = None) -> tuple[Partial, ...]:
     """The extreme of a chunk, and its place in the whole array."""
     block, where = _block(name, source, x), block_info[0]
@@ -144,6 +150,7 @@ def _as_they_are(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     return x
 
 
+@_for_itself
 def _merged(x: Any, axis: tuple[int, ...], keepdims: bool) -> tuple[Partial, ...]:
     """What all chunks in nested lists have seen. None of them changes: other tasks may have them too."""
     first, *others = _in_order(x)
@@ -162,6 +169,7 @@ def _in_order(x: Any) -> Iterator[tuple[Partial, ...]]:
         yield x
 
 
+@_for_itself
 def _results(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     found = [each.result() for each in _merged(x, axis, keepdims)]
     shaped = [np.expand_dims(each, axis) if keepdims else each if each.ndim else each[()] for each in found]
@@ -211,6 +219,7 @@ def _in_one_dimension(name: str, x: da.Array) -> da.Array:
     return x.rechunk(tuple(tuple(n for n in each if n) for each in x.chunks)).reshape(-1)
 
 
+@_for_itself
 def _seen(asked: Scan, source: Dtype, x: Any) -> Partial:
     """What a chunk comes to along the axis of a scan."""
     block = _block(asked.name, source, x)
@@ -219,6 +228,7 @@ def _seen(asked: Scan, source: Dtype, x: Any) -> Partial:
     return seen
 
 
+@_for_itself
 def _seen_so_far(before: Partial | None, seen: Partial) -> Partial:
     if before is None:
         return seen
@@ -227,6 +237,7 @@ def _seen_so_far(before: Partial | None, seen: Partial) -> Partial:
     return whole
 
 
+@_for_itself
 def _step(asked: Scan, source: Dtype, x: Any, before: Partial | None) -> Array:
     return scanned(asked, _block(asked.name, source, x), before)
 

@@ -8,7 +8,7 @@ import contextlib
 import itertools
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,10 +25,6 @@ from .mapped import mapped
 from .results import Result
 from .sources import Box, Source, box_shape
 from .walk import Costs, Step, Walk, bands, planned
-
-_CACHED: Final = 1 << 20
-"""A block of so many bytes stays in the cache of the core that reads it, and is folded without waking other threads."""
-
 
 __all__ = ["many", "mapped", "place", "reduce", "scan"]
 
@@ -224,8 +220,7 @@ class _Reduced:
             whole=sum(result.nbytes for result in results),
         )
         any_order = x.workers > 1 and not x.job.checkpoint and all(Partial.any_order(each, source) for each in asked)
-        pleasant = min(x.pleasant, _CACHED) if any_order else x.pleasant
-        self._walk = planned(name, x, frozenset(axes), costs, pleasant)
+        self._walk = planned(name, x, frozenset(axes), costs)
         self._remembers = not self._walk.complete or isinstance(asked[0], Arg)
         self._any_order = any_order and not (self._remembers and self._walk.in_tiles)
         self._checkpoint = _checkpoint(name, x, asked, self._walk, results, mask)

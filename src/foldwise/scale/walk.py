@@ -9,7 +9,7 @@ from . import memory
 from .ahead import BUFFERS
 from .sources import Box, Source
 
-_ROWS: Final = 1024
+_ROWS: Final = 256
 """So many elements of an output in a block are worth what it costs to round to it and back."""
 _SHARE: Final = 16
 """Sums in progress may take one part in so many of the budget, where that can be chosen."""
@@ -92,7 +92,7 @@ class Walk(NamedTuple):
             yield Step(i, (slice(i * self.block[0], (i + 1) * self.block[0]), *rest), i == 0, False)
 
 
-def planned(name: str, source: Source, folded: frozenset[int], costs: Costs, pleasant: int | None = None) -> Walk:
+def planned(name: str, source: Source, folded: frozenset[int], costs: Costs) -> Walk:
     """The blocks of a fold over some axes, of a pleasant size in bytes where nothing speaks against it."""
     shape = source.shape
     start = list(source.unit)
@@ -102,14 +102,13 @@ def planned(name: str, source: Source, folded: frozenset[int], costs: Costs, ple
     if source.in_order:
         axes = range(1)
     block = start
-    size = source.pleasant if pleasant is None else pleasant
 
     def comfortable(block: list[int]) -> bool:
         """Large enough to be read well, and few enough outputs in progress."""
         outputs = math.prod(n for axis, n in enumerate(block) if axis not in folded)
         least = math.prod(n for axis, n in enumerate(start) if axis not in folded)
         few = within(block) or outputs <= least or outputs * costs.state <= source.job.budget // _SHARE
-        return few and math.prod(block) * source.dtype.itemsize <= size and fits(block)
+        return few and math.prod(block) * source.dtype.itemsize <= source.pleasant and fits(block)
 
     for axis in (*axes, *axes):  # twice: when all elements of an output fit, more outputs do
         block = _grown(block, axis, source, comfortable)
