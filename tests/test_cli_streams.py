@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 import streams
-from command_line import refused, written
+from command_line import COLOUR, on_a_terminal, refused, written
 
 import foldwise as fw
 
@@ -46,3 +47,14 @@ def test_refusals_name_the_way_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert "there is no Zarr array 'no.zarr'" in refused(capsys, "sum", "no.zarr")
 
 
+
+
+def test_a_bar_tells_rate_and_time_left() -> None:
+    slow = (
+        "import time; from foldwise.cli import progress; from foldwise.scale.files import File; read = File.read; "
+        "progress.PATIENCE = 0; File.pleasant = 240; "
+        "File.read = lambda *given: (time.sleep(0.1), read(*given))[1]"
+    )
+    seen = on_a_terminal(100, "sum", "x.npy", "--memory", "20MB", before=slow, folder=Path())
+    assert re.search(r"sum x\.npy .*\d/4\.8 kB [\d.]+ (k?B|bytes)/s 0:00:\d\d", COLOUR.sub("", seen)), seen
+    assert seen.splitlines()[-1].endswith("K-38.423927")  # and the bar is gone

@@ -69,13 +69,6 @@ inline double as_double(Wide value, bool more, int exponent, Precision precision
   return static_cast<double>(whole) * power_of_two(exponent);
 }
 
-// a + b, rounded, and what was lost: nothing, if the sum is no number.
-double two_sum(double a, double b, double& error) {
-  const double sum = a + b, back = sum - a;
-  error = sum - sum == 0 ? (a - (sum - back)) + (b - back) : 0;
-  return sum;
-}
-
 }  // namespace
 
 // The highest bits of the magnitude, as many as fit, and whether there are more below.
@@ -344,18 +337,7 @@ Total Doubles::total() const {
   return sum;
 }
 
-bool Doubles::add(const Doubles& more) {
-  const bool short_ones = part[2] == 0 && more.part[2] == 0;
-  double first, second, third, fourth, lost;
-  first = two_sum(part[0], more.part[0], lost);
-  second = two_sum(part[1], more.part[1], third);
-  second = two_sum(second, lost, fourth);
-  first = two_sum(first, second, second);
-  if (short_ones && third == 0 && fourth == 0 && first - first == 0) {
-    part[0] = first;
-    part[1] = second;
-    return true;
-  }
+bool Doubles::add_digits(const Doubles& more) {
   Total sum = more.total();
   return add(sum);
 }

@@ -103,10 +103,30 @@ struct Doubles {
 
   Total total() const;
   // Both are false, and change nothing, where so many doubles do not hold the sum. The Total is used up.
-  bool add(const Doubles& more);
+  [[gnu::always_inline]] bool add(const Doubles& more) {
+    const bool two_of_each = part[2] == 0 && more.part[2] == 0;
+    double first, second, third, fourth, lost;
+    first = two_sum(part[0], more.part[0], lost);
+    second = two_sum(part[1], more.part[1], third);
+    second = two_sum(second, lost, fourth);
+    first = two_sum(first, second, second);
+    if (!two_of_each || third != 0 || fourth != 0 || first - first != 0) [[unlikely]] return add_digits(more);
+    part[0] = first;
+    part[1] = second;
+    return true;
+  }
   bool add(Total& more);
   // As a Total's.
   double rounded(const Finish& finish, Dtype dtype) const;
+
+ private:
+  // a + b, rounded, and what was lost.
+  [[gnu::always_inline]] static double two_sum(double a, double b, double& error) {
+    const double sum = a + b, back = sum - a;
+    error = (a - (sum - back)) + (b - back);
+    return sum;
+  }
+  bool add_digits(const Doubles& more);
 };
 
 }  // namespace foldwise

@@ -82,6 +82,7 @@ struct ExactColumns : Strips<F> {
         store(sums + at, sum);
         store(errors + at, error);
       });
+      settle(sums);
       settle(errors);
       clear_flags();
       each_vector(first, [&](int64_t, int64_t at) FW_INLINED {

@@ -11,23 +11,8 @@ namespace foldwise {
 
 namespace {
 
-constexpr int64_t bytes_without_the_lock = 16 << 10;
 constexpr int most_together = 16;
 constexpr int64_t bytes_in_cache = 128 << 10;  // what is read several times at no cost
-
-template <class Work>
-void run(int64_t bytes, Work&& work) {
-  if (bytes < bytes_without_the_lock) {
-    FloatEnvironment environment;
-    return work();
-  }
-  Py_BEGIN_ALLOW_THREADS
-  {
-    FloatEnvironment environment;
-    work();
-  }
-  Py_END_ALLOW_THREADS
-}
 
 Source source_of(const View& x, Dtype dtype, Dtype column_dtype, const View* mask) {
   Source source;

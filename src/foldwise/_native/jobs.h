@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "declared.h"
+#include "threads.h"
 
 namespace foldwise {
 
@@ -69,6 +70,21 @@ struct Output {
   char* data;
   const int64_t* strides;
 };
+
+// Does work on so many bytes, in a FloatEnvironment, and outside the interpreter's lock if it may take long.
+template <class Work>
+void run(int64_t bytes, Work&& work) {
+  if (bytes < 16 << 10) {
+    FloatEnvironment environment;
+    return work();
+  }
+  Py_BEGIN_ALLOW_THREADS
+  {
+    FloatEnvironment environment;
+    work();
+  }
+  Py_END_ALLOW_THREADS
+}
 
 // One of the folds that are asked of an array, and whether all its results fitted.
 struct Reduced {

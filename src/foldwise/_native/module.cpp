@@ -112,10 +112,12 @@ PyObject* merge_sums(PyObject*, PyObject* args) {
   if (!sums.each || !others.each) return nullptr;
   if (sums.count != others.count) return PyErr_Format(PyExc_ValueError, "as many sums can be merged as there are");
   bool fit = true;
-  for (npy_intp i = 0; i < sums.count; ++i) {
-    if constexpr (std::is_same_v<Sum, Total>) sums.each[i].add(others.each[i], subtract);
-    else fit &= sums.each[i].add(others.each[i]);
-  }
+  run(sums.count * sizeof(Sum), [&] {
+    for (npy_intp i = 0; i < sums.count; ++i) {
+      if constexpr (std::is_same_v<Sum, Total>) sums.each[i].add(others.each[i], subtract);
+      else fit &= sums.each[i].add(others.each[i]);
+    }
+  });
   return PyBool_FromLong(fit);
 }
 
@@ -129,14 +131,16 @@ PyObject* convert_sums(PyObject*, PyObject* args) {
   if (!doubles.each || !totals.each) return nullptr;
   if (doubles.count != totals.count) return PyErr_Format(PyExc_ValueError, "as many sums come out as there are");
   bool fit = true;
-  for (npy_intp i = 0; i < totals.count; ++i) {
-    if (in_doubles) {
-      totals.each[i].add(doubles.each[i].total());
-    } else {
-      Total digits = totals.each[i];
-      fit &= doubles.each[i].add(digits);
+  run(totals.count * sizeof(Total), [&] {
+    for (npy_intp i = 0; i < totals.count; ++i) {
+      if (in_doubles) {
+        totals.each[i].add(doubles.each[i].total());
+      } else {
+        Total digits = totals.each[i];
+        fit &= doubles.each[i].add(digits);
+      }
     }
-  }
+  });
   return PyBool_FromLong(fit);
 }
 
@@ -161,12 +165,14 @@ PyObject* round_sums(PyObject*, PyObject* args) {
   }
   auto* results = reinterpret_cast<double*>(PyArray_BYTES(out));
   const auto* each = counted ? reinterpret_cast<const int64_t*>(PyArray_BYTES(reinterpret_cast<PyArrayObject*>(counts))) : nullptr;
-  for (npy_intp i = 0; i < sums.count; ++i) {
-    Finish finish{};
-    finish.ending = static_cast<Ending>(ending);
-    if (counted) finish.count = each[i];
-    results[i] = sums.each[i].rounded(finish, static_cast<Dtype>(code));
-  }
+  run(sums.count * sizeof(Sum), [&] {
+    for (npy_intp i = 0; i < sums.count; ++i) {
+      Finish finish{};
+      finish.ending = static_cast<Ending>(ending);
+      if (counted) finish.count = each[i];
+      results[i] = sums.each[i].rounded(finish, static_cast<Dtype>(code));
+    }
+  });
   Py_RETURN_NONE;
 }
 
