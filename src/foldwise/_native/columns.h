@@ -170,7 +170,9 @@ struct Columns : Strips<F> {
       fold_lanes<C>(acc, L, vectors_of(unit));
       note(finish_row<C>(unit, [&](int64_t v) FW_INLINED { return acc[v]; }));
     };
-    const auto join_tiles = [&](char* tiles, const char* parts, int64_t chunks) { join(tiles, parts, chunks, L * vectors); };
+    const auto join_tiles = [&](int64_t unit, char* tiles, const char* parts, int64_t chunks) {
+      join(tiles, parts, chunks, L * vectors_of(unit), L * vectors);
+    };
     Units{count, unit_bytes, blocks, L * vectors * static_cast<int64_t>(sizeof(CarefulAcc))}
         .fold_each(plan, fold, join_tiles, finish);
   }

@@ -53,10 +53,11 @@ struct ReduceWork {
     if (!fit) fits.store(false, std::memory_order_relaxed);
   }
 
-  static void join(char* tiles, const char* parts, int64_t chunks, int64_t vectors) {
+  // Chunks of so many vectors each, `stride` apart.
+  static void join(char* tiles, const char* parts, int64_t chunks, int64_t vectors, int64_t stride) {
     Counter<C> counter{reinterpret_cast<CarefulAcc*>(tiles), vectors};
     for (int64_t c = 0; c < chunks; ++c) {
-      std::copy_n(reinterpret_cast<const CarefulAcc*>(parts) + c * vectors, vectors, counter.next());
+      std::copy_n(reinterpret_cast<const CarefulAcc*>(parts) + c * stride, vectors, counter.next());
       counter.push();
     }
     counter.whole();

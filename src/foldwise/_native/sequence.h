@@ -151,7 +151,9 @@ struct Sequence : ReduceWork<F> {
   }
   static void fetch(void* state, const char* from, int64_t slower) { static_cast<Open*>(state)->fetch(from, slower); }
   static void end(void* state, Walk walk) { static_cast<Open*>(state)->end(walk); }
-  static void join_tiles(char* tiles, const char* parts, int64_t chunks, int64_t k) { join(tiles, parts, chunks, L * k / W); }
+  static void join_tiles(char* tiles, const char* parts, int64_t chunks, int64_t k) {
+    join(tiles, parts, chunks, L * k / W, L * k / W);
+  }
   static void read(const void* reduction, char* to, Cursor& from, int64_t count) {
     static_cast<const Sequence*>(reduction)->reader.sequence(reinterpret_cast<S*>(to), from, count);
   }

@@ -100,7 +100,8 @@ struct Sequences {
       fold.end(state.begin(), here);
     };
     units_of((plan.count + fold.block - 1) / fold.block)
-        .fold_each(plan, fold_blocks, [&](char* tiles, const char* parts, int64_t chunks) { fold.join(tiles, parts, chunks, k); },
+        .fold_each(plan, fold_blocks,
+                   [&](int64_t, char* tiles, const char* parts, int64_t chunks) { fold.join(tiles, parts, chunks, k); },
                    [&](int64_t unit, char* tile) { finish(unit, tile); });
   }
 
@@ -166,7 +167,7 @@ struct Sequences {
       std::memcpy(parts.begin() + task * tile_bytes, tiles.begin(), tile_bytes);
     }, parts.begin());
     units_of(chunks).join_each(chunks, static_cast<const char*>(made),
-                               [&](char* all, const char* some, int64_t count) { fold.join(all, some, count, k); },
+                               [&](int64_t, char* all, const char* some, int64_t count) { fold.join(all, some, count, k); },
                                [&](int64_t unit, char* tile) { finish(unit, tile); });
   }
 };

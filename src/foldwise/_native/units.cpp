@@ -57,7 +57,7 @@ void Units::join_each(int64_t chunks, const char* parts, Join join, Finish finis
   share(count, chunks * tile_bytes + finishing_bytes, [&](int64_t first, int64_t last) {
     const Room tiles(counter_depth(chunks) * tile_bytes);
     for (int64_t unit = first; unit < last; ++unit) {
-      join(tiles.begin(), parts + unit * chunks * tile_bytes, chunks);
+      join(unit, tiles.begin(), parts + unit * chunks * tile_bytes, chunks);
       finish(unit, tiles.begin());
     }
   });

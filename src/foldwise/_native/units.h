@@ -30,8 +30,8 @@ struct Units {
 
   // Leaves the lanes of blocks first..last - 1 in the first of the tiles.
   using Fold = Calls<void(int64_t unit, int64_t first, int64_t last, char* tiles)>;
-  // Merges the lanes of chunks, all of one size but the last, into the first of the tiles.
-  using Join = Calls<void(char* tiles, const char* parts, int64_t chunks)>;
+  // Merges the lanes of a unit's chunks, all of one size but the last, into the first of the tiles.
+  using Join = Calls<void(int64_t unit, char* tiles, const char* parts, int64_t chunks)>;
   // Writes the outputs.
   using Finish = Calls<void(int64_t unit, char* tile)>;
 
