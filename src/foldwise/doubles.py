@@ -21,6 +21,7 @@ class Doubles(Totals):
 
     def __init__(self, terms: Terms, totals: Array | None = None) -> None:
         super().__init__(terms, engine.empty_doubles(terms.shape) if totals is None else totals)
+        self._fresh = totals is None
 
     @property
     def few(self) -> bool:
@@ -33,11 +34,12 @@ class Doubles(Totals):
 
     def add(self, x: Array, seen: int, where: Array | None = None) -> None:
         if self.few:
-            moved = self.totals.copy()
+            moved = self.totals if self._fresh else self.totals.copy()
             if _added(moved, EXACT[self.terms.fold.kernel], x, self.terms.axes(x), where):
                 self.totals = moved
+                self._fresh = False
                 return
-            self.totals = self.in_totals()
+            self.totals = engine.empty_totals(self.terms.shape) if self._fresh else self.in_totals()
         super().add(x, seen, where)
 
     def merge(self, other: Self, seen: int) -> None:

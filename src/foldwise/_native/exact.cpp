@@ -76,6 +76,10 @@ struct Total::Window {
   Wide value;
   bool more, negative;
   int exponent;
+
+  double rounded(const Finish& finish, Dtype dtype) const;
+  // Of a double, and of one below its last place; false where so many bits do not hold them.
+  bool take(double x, double beyond);
 };
 
 void Total::note_special(double x) {
@@ -261,14 +265,14 @@ Total::Window Total::window() const {
 
 double Total::rounded(const Finish& finish, Dtype dtype) const {
   if (specials_) return special();
-  Window w;
-  if (waiting_) {
-    Total carried = *this;
-    carried.carry();
-    w = carried.window();
-  } else {
-    w = window();
-  }
+  if (!waiting_) return window().rounded(finish, dtype);
+  Total carried = *this;
+  carried.carry();
+  return carried.window().rounded(finish, dtype);
+}
+
+double Total::Window::rounded(const Finish& finish, Dtype dtype) const {
+  Window w = *this;
   if (w.value && !w.more) {
     // As many bits as there can be, so that what an ending makes of them has more than a double.
     const int room = 128 - width_of(w.value);
@@ -293,6 +297,18 @@ double Total::rounded(const Finish& finish, Dtype dtype) const {
   }
   const double size = as_double(w.value, w.more, w.exponent, precision_of(dtype));
   return w.negative ? -size : size;
+}
+
+bool Total::Window::take(double x, double beyond) {
+  const Parts high(x), low(beyond);
+  *this = {high.fraction, false, high.sign && high.fraction, lowest + high.place};
+  if (high.special || low.fraction == 0) return !high.special;
+  const int spare = std::countr_zero(low.fraction), below = high.place - low.place - spare;
+  if (below < 0 || below > 128 - 54) return false;
+  const Wide rest = low.fraction >> spare;
+  value = high.sign == low.sign ? (value << below) + rest : (value << below) - rest;
+  exponent -= below;
+  return true;
 }
 
 double Total::taken() {
@@ -353,8 +369,10 @@ bool Doubles::add(Total& more) {
 }
 
 double Doubles::rounded(const Finish& finish, Dtype dtype) const {
-  if (finish.ending != Ending::none || dtype != Dtype::float64 || part[2] != 0) return total().rounded(finish, dtype);
-  return part[0] + part[1] + 0.0;
+  const bool two = part[2] == 0;
+  if (two && finish.ending == Ending::none && dtype == Dtype::float64) return part[0] + part[1] + 0.0;
+  Total::Window sum;
+  return two && sum.take(part[0], part[1]) ? sum.rounded(finish, dtype) : total().rounded(finish, dtype);
 }
 
 bool Total::is_zero() const {

@@ -86,6 +86,7 @@ class Total {
   void carry_from(int64_t first);
   void note_special(double x);
   double special() const;
+  friend struct Doubles;
   struct Window;
   Window window() const;
   static bool taken(Window from, double* parts, int most);

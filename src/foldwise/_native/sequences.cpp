@@ -42,15 +42,15 @@ struct Sequences {
 
   Cursor kept_cursor(int64_t unit) const { return Cursor(plan.kept, unit_rank, plan.source.x, plan.source.mask, unit); }
 
-  // Where they lie, or gathered block by block.
-  void walk(const char* x, const char* mask, int64_t first, int64_t count, Visit visit) const {
+  // Where they lie, or gathered block by block. What is read afterwards lies at `after`, if that is known.
+  void walk(const char* x, const char* mask, int64_t first, int64_t count, Visit visit, const char* after = nullptr) const {
     Cursor from(plan.fold, plan.fold_rank, x, mask, first);
     if (as_they_lie) {
       while (count) {
         const int64_t some = std::min(count, from.left_in_line());
         const char* p = from.x;
         from.advance(some);
-        visit(p, some, from.x);
+        visit(p, some, some == count && after ? after : from.x);
         count -= some;
       }
       return;
@@ -89,14 +89,18 @@ struct Sequences {
 
   void one_by_one() {
     const auto fold_blocks = [&](int64_t unit, int64_t first, int64_t last, char* tiles) {
-      const Cursor start = kept_cursor(unit);
-      const auto here = [&](int64_t from, int64_t count, Visit visit) { walk(start.x, start.mask, from, count, visit); };
+      Cursor start = kept_cursor(unit);
+      const char *const x = start.x, *const mask = start.mask;
+      const auto here = [&](int64_t from, int64_t count, Visit visit) { walk(x, mask, from, count, visit); };
       const Room state(fold.state), plain(plain_bytes);
       first *= fold.block;
+      const int64_t end = std::min(plan.count, last * fold.block);
+      const bool ends = end == plan.count && unit + 1 < units;
+      if (ends) start.advance(1);
       fold.open(state.begin(), k, first, tiles, plain.begin());
-      here(first, std::min(plan.count, last * fold.block) - first, [&](const char* p, int64_t some, const char* next) {
+      walk(x, mask, first, end - first, [&](const char* p, int64_t some, const char* next) {
         fold.take(state.begin(), p, some, next, here);
-      });
+      }, ends ? start.x : nullptr);
       fold.end(state.begin(), here);
     };
     units_of((plan.count + fold.block - 1) / fold.block)

@@ -22,23 +22,30 @@ struct ShortRows : ReduceWork<F> {
     return blocks <= 1 || (blocks <= most_row_blocks && rows_lie_whole() && !plan.company);
   }
 
+  // How far from what is read now lies what is fetched ahead, with `done` bytes of a row read: on in it, or in a later one.
+  static int64_t ahead_of(int64_t done, int64_t row_bytes, int64_t stride) {
+    if (row_bytes <= prefetch_distance) return (prefetch_distance + row_bytes - 1) / row_bytes * stride;
+    return done + prefetch_distance < row_bytes ? prefetch_distance : stride - row_bytes + prefetch_distance;
+  }
+
   template <class G>
-  static FW_OUTLINE typename Terms<G>::Acc long_row_vector(const S* p, int64_t count) {
+  static FW_OUTLINE typename Terms<G>::Acc long_row_vector(const S* p, int64_t count, int64_t stride) {
     typename Terms<G>::Acc tiles[(std::bit_width(static_cast<uint64_t>(most_row_blocks)) + 1) * L / W];
     Counter<G> counter{tiles, L / W};
     for (int64_t done = 0; done < count; done += T::block) {
-      fold_into_lanes<G, G::heavy ? 0 : L, !G::heavy>(p + done, std::min<int64_t>(T::block, count - done), L, counter.next());
+      fold_into_lanes<G, G::heavy ? 0 : L, !G::heavy>(p + done, std::min<int64_t>(T::block, count - done), L, counter.next(),
+                                                      false, {ahead_of(done * size, count * size, stride), 0});
       counter.push();
     }
     return fold_lane_vectors<G>(counter.whole());
   }
 
   template <class G, bool in_floats>
-  FW_INLINE typename Terms<G>::Acc row_vector(const S* p, int64_t count) const {
-    if constexpr (in_floats) return {sums_by_floats(p, count, prefetch ? prefetch_distance : 0)};
-    if (count > T::block) return long_row_vector<G>(p, count);
+  FW_INLINE typename Terms<G>::Acc row_vector(const S* p, int64_t count, int64_t stride, int64_t distance) const {
+    if constexpr (in_floats) return {sums_by_floats(p, count, distance)};
+    if (count > T::block) return long_row_vector<G>(p, count, stride);
     if (prefetch) {
-      const char* ahead = reinterpret_cast<const char*>(p) + prefetch_distance;
+      const char* ahead = reinterpret_cast<const char*>(p) + distance;
       for (int64_t line = 0; line < count * size; line += 64) __builtin_prefetch(ahead + line, 0, 3);
     }
     if (count < W) return Terms<G>::load_some(p, count);
@@ -50,15 +57,18 @@ struct ShortRows : ReduceWork<F> {
   // Rows W at a time, then one by one; `give` gets the place of the first and their accumulators.
   template <class G, bool in_floats = false, class Give>
   FW_INLINE void each_row(const char* x, int64_t stride, int64_t rows, Give&& give) const {
-    const auto row = [&](int64_t i) { return reinterpret_cast<const S*>(x + i * stride); };
+    const int64_t distance = prefetch ? ahead_of(0, plan.count * size, stride) : 0;
+    const auto row = [&](int64_t i) FW_INLINED {
+      return row_vector<G, in_floats>(reinterpret_cast<const S*>(x + i * stride), plan.count, stride, distance);
+    };
     int64_t i = 0;
     for (; i + W <= rows; i += W) {
       typename Terms<G>::Acc vectors[W];
 #pragma GCC unroll 1
-      for (int j = 0; j < W; ++j) vectors[j] = row_vector<G, in_floats>(row(i + j), plan.count);
+      for (int j = 0; j < W; ++j) vectors[j] = row(i + j);
       give(i, fold_across<G>(vectors));
     }
-    for (; i < rows; ++i) give(i, folded<G, W>(row_vector<G, in_floats>(row(i), plan.count)));
+    for (; i < rows; ++i) give(i, folded<G, W>(row(i)));
   }
 
   // Rows of two to four elements, one after the other in memory: turned into that many columns in cache.

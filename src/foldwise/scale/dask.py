@@ -8,9 +8,10 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
-from math import isnan
+from math import isnan, prod
 from typing import Any, NamedTuple
 
+import dask
 import dask.array as da
 import numpy as np
 from dask.array.core import elemwise
@@ -27,6 +28,7 @@ from foldwise.partial import Partial, at_once
 from .chained import carried, scanned
 
 Asked = Reduce | Arg
+_FEW_OUTPUTS = 1024
 _for_itself = alone(on_main=False)
 """How tasks run: Dask has one on each core, unless it runs them where it was called."""
 
@@ -60,7 +62,6 @@ def place(name: str, arg: Arg, x: da.Array, out: Any) -> da.Array:
 
 def _reduced(name: str, asked: tuple[Asked, ...], x: da.Array, mask: da.Array | None) -> tuple[da.Array, ...]:
     first, token = asked[0], f"foldwise-{name}"
-    look = _places if isinstance(first, Arg) else _partials
     axes = _axes(first, x.ndim)
     given = (x,) if mask is None else (x, mask)
     source = accepted(name, x)
@@ -76,28 +77,34 @@ def _reduced(name: str, asked: tuple[Asked, ...], x: da.Array, mask: da.Array | 
             meta=results[0],
         )
     else:
-        partials = da.map_blocks(
-            partial(look, name, asked, source),
-            *given,
-            token=f"{token}-chunk",
-            chunks=tuple((1,) * len(n) if a in axes else n for a, n in enumerate(x.chunks)),
-            meta=np.empty((0,) * x.ndim, object),
-        )
+        look: Callable[..., Any] = partial(_partials, name, asked, source)
+        if isinstance(first, Arg):  # whose chunks must know where they lie
+            look = partial(_places, name, first, source)
+        if mask is not None or isinstance(first, Arg):
+            x = da.map_blocks(look, *given, token=f"{token}-chunk", meta=np.empty((0,) * x.ndim, object))
+            look = _as_they_are
         whole = da.reduction(
-            partials,
-            _as_they_are,
+            x,
+            look,
             _results,
             combine=_merged,
             axis=axes,
             keepdims=keepdims,
             dtype=results[0].dtype,
             concatenate=False,
+            split_every=dask.config.get("split_every", None) or _split(x, axes),
             name=token,
             meta=results[0],
         )
     if len(asked) == 1:
         return (whole,)
     return tuple(whole.map_blocks(operator.itemgetter(i), meta=each) for i, each in enumerate(results))
+
+
+def _split(x: da.Array, axes: tuple[int, ...]) -> int:
+    """How many chunks' partials are merged at once: many save tasks; few large ones are merged while others are read."""
+    outputs = prod(max(n) for a, n in enumerate(x.chunks) if a not in axes)
+    return 16 if outputs <= _FEW_OUTPUTS else 4
 
 
 def _axes(asked: Asked, rank: int) -> tuple[int, ...]:
@@ -122,8 +129,12 @@ def _all_at_once(name: str, asked: tuple[Asked, ...], source: Dtype, x: Any, whe
 
 
 @_for_itself
-def _partials(name: str, asked: tuple[Asked, ...], source: Dtype, x: Any, where: Any = None) -> tuple[Partial, ...]:
-    """What a chunk comes to so far."""
+def _partials(
+    name: str, asked: tuple[Asked, ...], source: Dtype, x: Any, where: Any = None, computing_meta: bool = False, **_: Any
+) -> Any:
+    """What a chunk comes to so far; Dask asks beforehand what kind of array that is."""
+    if computing_meta:
+        return np.empty((0,) * x.ndim, object)
     block, mask = _block(name, source, x), _mask_of(name, x, where)
     made = tuple(_begun(each, source, block) for each in asked)
     for one in made:
@@ -132,10 +143,10 @@ def _partials(name: str, asked: tuple[Asked, ...], source: Dtype, x: Any, where:
 
 
 @_for_itself
-def _places(name: str, asked: tuple[Asked, ...], source: Dtype, x: Any, block_info: Any = None) -> tuple[Partial, ...]:
+def _places(name: str, asked: Arg, source: Dtype, x: Any, block_info: Any = None) -> tuple[Partial, ...]:
     """The extreme of a chunk, and its place in the whole array."""
     block, where = _block(name, source, x), block_info[0]
-    one = _begun(asked[0], source, block)
+    one = _begun(asked, source, block)
     one.place(block, tuple(begin for begin, _ in where["array-location"]), where["shape"])
     return (one,)
 
