@@ -15,7 +15,7 @@ template <class F>
 struct Strips : ReduceWork<F> {
   FOLDWISE_REDUCE_WORK(F)
 
-  static constexpr int64_t tile_columns = 1024, few_rows_columns = 4096, least_columns = 128;
+  static constexpr int64_t tile_columns = is_exact<F> ? 2048 : 1024, few_rows_columns = 4096, least_columns = 128;
 
   const Axis& kept;
   const bool contiguous;
@@ -42,12 +42,13 @@ struct Strips : ReduceWork<F> {
         most_rows(std::min<int64_t>(T::block, p.count)),
         vectors((unit_columns + W - 1) / W) {}
 
-  // So wide that a row of a strip is worth a walk to it, and no wider than every thread has a strip. (Exact sums share out
-  // rows, too, in any order.)
+  // So wide that a row of a strip is worth a walk to it, and no wider than every thread has a strip, unless there are rows
+  // enough to be shared out. (Those of exact sums always are: their order is free.)
   int64_t columns_for(const ReducePlan& p) const {
     int64_t columns = tile_columns;
     const int64_t lines = p.outputs / kept.size;
-    const int threads = is_exact<F> || p.count * p.outputs * size < 2 * serial_bytes ? 1 : thread_count();
+    const bool share_rows = is_exact<F> || blocks >= 4 * thread_count();
+    const int threads = share_rows || p.count * p.outputs * size < 2 * serial_bytes ? 1 : thread_count();
     while (columns > least_columns && lines * ((even + columns - 1) / columns) < threads) columns /= 2;
     return columns;
   }

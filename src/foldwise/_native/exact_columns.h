@@ -206,12 +206,13 @@ struct ExactColumns : Strips<F> {
   void fold_down_in_floats(const Rows<S>& rows, int64_t width, double* sums) const {
     const S* p[streams];
     for (int r = 0; r < streams; ++r) p[r] = rows(r);
+    const int64_t ahead = rows.ahead(0, streams);
     int64_t c = 0;
     for (; c + floats_at_once <= width * W; c += floats_at_once) {
       Floats sum;
 #pragma GCC unroll 8
       for (int r = 0; r < streams; ++r) {
-        if (prefetch) __builtin_prefetch(reinterpret_cast<const char*>(p[r] + c) + stream_distance, 0, 3);
+        if (prefetch) __builtin_prefetch(reinterpret_cast<const char*>(p[r] + c) + ahead, 0, 2);
         const auto row = load<float, floats_at_once>(p[r] + c);
         sum = r == 0 ? row : sum + row;
       }
@@ -250,12 +251,13 @@ struct ExactColumns : Strips<F> {
     const auto fold_streams = [&]<int R>(std::integral_constant<int, R>, int64_t first) FW_INLINED {
       const S* p[R];
       for (int r = 0; r < R; ++r) p[r] = rows(first + r) + column;
+      const int64_t ahead = rows.ahead(0, streams);
       for (int64_t v = 0; v < width; ++v) {
         Acc acc;
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) {
           const S* here = p[r] + v * W;
-          if (prefetch) __builtin_prefetch(reinterpret_cast<const char*>(here) + stream_distance, 0, 3);
+          if (prefetch) __builtin_prefetch(reinterpret_cast<const char*>(here) + ahead, 0, 2);
           acc = r == 0 ? first ? joined<F, W>(load_parts<F, W>(sums + v * W, row), here) : T::load(here) : joined<F, W>(acc, here);
         }
         store_parts(sums + v * W, row, acc);

@@ -69,7 +69,7 @@ struct ExactSequences : ReduceWork<F> {
 #pragma GCC unroll 4
           for (int j = 0; j < rows; ++j) {
             const S* here = p + (r + j) * row + c;
-            if (c % line == 0) __builtin_prefetch(reinterpret_cast<const char*>(here) + prefetch_distance, 0, 3);
+            if (c % line == 0) __builtin_prefetch(reinterpret_cast<const char*>(here) + prefetch_distance, 0, 2);
             const auto x = load<float, N>(here);
             some = j == 0 ? x : some + x;
           }

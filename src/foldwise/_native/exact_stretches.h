@@ -122,7 +122,7 @@ class Stretches {
   bool add_on_grid(Total& total, const S* p, int64_t count) {
     const auto summand = [&](auto k) {
       return [p, count](int64_t i, auto whole) FW_INLINED {
-        if constexpr (decltype(k)::value == 0) __builtin_prefetch(reinterpret_cast<const char*>(p + i) + prefetch_distance, 0, 3);
+        if constexpr (decltype(k)::value == 0) __builtin_prefetch(reinterpret_cast<const char*>(p + i) + prefetch_distance, 0, 2);
         return F::template summand<decltype(k)::value>(loaded(p, i, count, whole)).v[0];
       };
     };

@@ -46,7 +46,7 @@ struct ShortRows : ReduceWork<F> {
     if (count > T::block) return long_row_vector<G>(p, count, stride);
     if (prefetch) {
       const char* ahead = reinterpret_cast<const char*>(p) + distance;
-      for (int64_t line = 0; line < count * size; line += 64) __builtin_prefetch(ahead + line, 0, 3);
+      for (int64_t line = 0; line < count * size; line += 64) __builtin_prefetch(ahead + line, 0, 2);
     }
     if (count < W) return Terms<G>::load_some(p, count);
     typename Terms<G>::Acc lanes[L / W];

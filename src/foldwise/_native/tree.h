@@ -131,6 +131,8 @@ struct Rows {
   FW_INLINE const S* operator()(int64_t row) const {
     return reinterpret_cast<const S*>(places ? places[row] : first + row * stride);
   }
+  // How far from a row lies one that is read later, in bytes; of rows that have places, what is next in the row itself.
+  FW_INLINE int64_t ahead(int64_t row, int64_t later) const { return places ? stream_distance : (later - row) * stride; }
 };
 
 // The same for columns: row r of `rows` goes to lane r mod L, `width` native vectors of columns wide.
@@ -168,7 +170,8 @@ FW_INLINE void fold_rows_by_lane(const Rows<typename F::Source>& rows, int64_t l
   }
 }
 
-// From memory, eight rows of a lane at a time, each a stream of its own; the lane waits in the tile meanwhile.
+// From memory, eight rows of a lane at a time, each a stream of its own; the lane waits in the tile meanwhile, and the next
+// eight rows are on their way into the second cache.
 template <class F>
 FW_INLINE void fold_rows_streaming(const Rows<typename F::Source>& rows, int64_t lanes, int64_t width,
                                    typename Terms<F>::Acc* tile) {
@@ -185,12 +188,14 @@ FW_INLINE void fold_rows_streaming(const Rows<typename F::Source>& rows, int64_t
     const auto fold_streams = [&]<int R>(std::integral_constant<int, R>, int64_t row) FW_INLINED {
       const S* p[R];
       for (int r = 0; r < R; ++r) p[r] = rows(row + r * T::L);
+      const int64_t next = row + R * T::L < rows.count ? row + R * T::L : lane + 1 < lanes ? lane + 1 : rows.count;
+      const int64_t ahead = rows.ahead(row, next);
       for (int64_t v = 0; v < width; ++v) {
         typename T::Acc acc;
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) {
           const S* here = p[r] + v * W;
-          __builtin_prefetch(reinterpret_cast<const char*>(here) + stream_distance, 0, 3);
+          __builtin_prefetch(reinterpret_cast<const char*>(here) + ahead, 0, 2);
           acc = r == 0 ? row == lane ? T::load(here) : joined<F, W>(out[v], here) : joined<F, W>(acc, here);
         }
         out[v] = acc;
@@ -217,6 +222,8 @@ FW_INLINE void fold_rows_by_branch(const Rows<typename F::Source>& rows, int64_t
   for (int branch = 0; branch < branches; ++branch) {
     const S* p[leaves * steps];
     for (int i = 0; i < leaves * steps; ++i) p[i] = rows(branch + i / steps * branches + i % steps * T::L);
+    const bool last = branch + 1 == branches && !rows.places;  // then the next strip is read
+    const int64_t ahead = last ? width * T::W * int64_t{sizeof(S)} - branch * rows.stride : rows.ahead(branch, branch + 1);
     for (int64_t v = 0; v < width; ++v) {
       typename T::Acc acc[leaves];
 #pragma GCC unroll 8
@@ -224,7 +231,7 @@ FW_INLINE void fold_rows_by_branch(const Rows<typename F::Source>& rows, int64_t
 #pragma GCC unroll 2
         for (int step = 0; step < steps; ++step) {
           const S* here = p[leaf * steps + step] + v * T::W;
-          __builtin_prefetch(reinterpret_cast<const char*>(here) + stream_distance, 0, 3);
+          __builtin_prefetch(reinterpret_cast<const char*>(here) + ahead, 0, 2);
           acc[leaf] = step ? joined<F, T::W>(acc[leaf], here) : T::load(here);
         }
       }
