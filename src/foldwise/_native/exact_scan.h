@@ -364,7 +364,7 @@ struct ExactScan : ScanWork<F> {
       Pack<double, W> sum = lines.held[v].high + lines.held[v].low;
       for (int64_t r = 0; r < in.count; ++r) {
         const S* elements = in(r) + v * W;
-        if (streaming) __builtin_prefetch(reinterpret_cast<const char*>(elements) + in.count * in.stride, 0, 3);
+        if (streaming) __builtin_prefetch(reinterpret_cast<const char*>(elements) + in.count * in.stride, 0, 2);
         sum = sum + load<double, W>(elements);
         store(results + r * width + v * W, sum);
       }

@@ -34,11 +34,12 @@ class Stretches {
     while (count) {
       const int64_t some = std::min(span, count);
       const S* end = p + some;
-      const int64_t distance = some == count && next && next != end ? (next - p) * int64_t{sizeof(S)} : far_ahead;
+      const bool apart = some == count && next && next != end;
+      const Ahead ahead{apart ? (next - p) * int64_t{sizeof(S)} : far_ahead, apart};
       if (by_bits_ > 0) {
         --by_bits_;
         add_by_bits(total, p, some);
-      } else if (!add_plainly(total, p, some, distance) && !add_on_grid(total, p, some)) {
+      } else if (!add_plainly(total, p, some, ahead) && !add_on_grid(total, p, some)) {
         if (!add_anything(total, p, some)) by_bits_ = 15;
       }
       p = end;
@@ -47,11 +48,11 @@ class Stretches {
   }
 
  private:
-  bool add_plainly(Total& total, const S* p, int64_t count, int64_t distance) {
+  bool add_plainly(Total& total, const S* p, int64_t count, Ahead ahead) {
     if constexpr (starts_in_floats<F>) {
-      if (floats_.lasts() && floats_.learn(add_in_floats(total, p, count, distance))) return true;
+      if (floats_.lasts() && floats_.learn(add_in_floats(total, p, count, ahead.distance))) return true;
     }
-    return plain_.lasts() && plain_.learn(add_in_lanes(total, p, count, distance));
+    return plain_.lasts() && plain_.learn(add_in_lanes(total, p, count, ahead));
   }
 
   static bool add_in_floats(Total& total, const S* p, int64_t count, int64_t distance) {
@@ -61,13 +62,13 @@ class Stretches {
     return !lost_bits() && (add_parts(total, whole), true);
   }
 
-  FW_INLINE bool add_in_lanes(Total& total, const S* p, int64_t count, int64_t distance) {
+  FW_INLINE bool add_in_lanes(Total& total, const S* p, int64_t count, Ahead ahead) {
     if constexpr (std::is_same_v<S, half> && F::linear) {
-      if (count >= native<float> && floats_.lasts() && floats_.learn(add_halves(total, p, count, distance))) return true;
+      if (count >= native<float> && floats_.lasts() && floats_.learn(add_halves(total, p, count, ahead.distance))) return true;
     }
     Acc lanes[vectors], folding[vectors];
     clear_flags();
-    fold_into_lanes<F, T::L, true>(p, count, T::L, lanes, false, {distance, 0});
+    fold_into_lanes<F, T::L, true>(p, count, T::L, lanes, false, ahead);
     settle(lanes);
     if (lost_bits()) return false;
     std::copy_n(lanes, vectors, folding);

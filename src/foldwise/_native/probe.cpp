@@ -23,7 +23,7 @@ FOLDWISE_WIDEST std::uint64_t read_all(const std::uint64_t* words, std::int64_t 
   std::uint64_t lanes[64] = {};
   std::int64_t i = 0;
   for (; i + 64 <= count; i += 64) {
-    for (int ahead = 0; ahead < 8; ++ahead) __builtin_prefetch(words + i + 1024 + 8 * ahead, 0, 2);
+    for (int ahead = 0; ahead < 64; ahead += 16) __builtin_prefetch(words + i + 1024 + ahead, 0, 2);
     for (int l = 0; l < 64; ++l) lanes[l] |= words[i + l];
   }
   for (; i < count; ++i) lanes[0] |= words[i];

@@ -339,8 +339,8 @@ struct Scan : ScanWork<F> {
               if (few && r >= rows) break;
               const S* here = in[r] + v * W;
               // Next are the rows below; of few rows it is the strip beside.
-              if (ahead) __builtin_prefetch(reinterpret_cast<const char*>(here) + pack_size * plan.along.x, 0, 3);
-              if (few) __builtin_prefetch(here + strip_columns, 0, 3);
+              if (ahead) __builtin_prefetch(reinterpret_cast<const char*>(here) + pack_size * plan.along.x, 0, 2);
+              if (few) __builtin_prefetch(here + strip_columns, 0, 2);
               acc[r] = F::start(load<A, W>(here));
             }
             if constexpr (!any_order) prefix_of_rows<F, W>(acc, few ? rows : pack_size);

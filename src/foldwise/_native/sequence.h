@@ -50,9 +50,9 @@ class OpenSequence {
       const S* end = p + some * k;
       const S* then = some < count ? end : next;
       constexpr int64_t size = sizeof(S);
-      Ahead ahead{then == end ? prefetch_distance : (then - p) * size, L * k * size};
+      Ahead ahead{then == end ? prefetch_distance : (then - p) * size, then != end, L * k * size};
       if (lead) {
-        ahead = {lead - reinterpret_cast<const char*>(p), L * k * size / slowness};
+        ahead = {lead - reinterpret_cast<const char*>(p), true, L * k * size / slowness};
         lead += some * k * size / slowness;
       }
       fold_piece<F>(p, some, open_tile(), position % T::block > 0, ahead);

@@ -22,10 +22,12 @@ struct ShortRows : ReduceWork<F> {
     return blocks <= 1 || (blocks <= most_row_blocks && rows_lie_whole() && !plan.company);
   }
 
-  // How far from what is read now lies what is fetched ahead, with `done` bytes of a row read: on in it, or in a later one.
-  static int64_t ahead_of(int64_t done, int64_t row_bytes, int64_t stride) {
-    if (row_bytes <= prefetch_distance) return (prefetch_distance + row_bytes - 1) / row_bytes * stride;
-    return done + prefetch_distance < row_bytes ? prefetch_distance : stride - row_bytes + prefetch_distance;
+  // What is fetched ahead with `done` bytes of a row read: what follows in it, or lies in a later one.
+  static Ahead ahead_of(int64_t done, int64_t row_bytes, int64_t stride) {
+    const bool apart = stride != row_bytes;
+    if (row_bytes <= prefetch_distance) return {(prefetch_distance + row_bytes - 1) / row_bytes * stride, apart};
+    if (done + prefetch_distance < row_bytes) return {};
+    return {stride - row_bytes + prefetch_distance, apart};
   }
 
   template <class G>
@@ -34,20 +36,17 @@ struct ShortRows : ReduceWork<F> {
     Counter<G> counter{tiles, L / W};
     for (int64_t done = 0; done < count; done += T::block) {
       fold_into_lanes<G, G::heavy ? 0 : L, !G::heavy>(p + done, std::min<int64_t>(T::block, count - done), L, counter.next(),
-                                                      false, {ahead_of(done * size, count * size, stride), 0});
+                                                      false, ahead_of(done * size, count * size, stride));
       counter.push();
     }
     return fold_lane_vectors<G>(counter.whole());
   }
 
   template <class G, bool in_floats>
-  FW_INLINE typename Terms<G>::Acc row_vector(const S* p, int64_t count, int64_t stride, int64_t distance) const {
-    if constexpr (in_floats) return {sums_by_floats(p, count, distance)};
+  FW_INLINE typename Terms<G>::Acc row_vector(const S* p, int64_t count, int64_t stride, Ahead ahead) const {
+    if constexpr (in_floats) return {sums_by_floats(p, count, ahead.distance)};
     if (count > T::block) return long_row_vector<G>(p, count, stride);
-    if (prefetch) {
-      const char* ahead = reinterpret_cast<const char*>(p) + distance;
-      for (int64_t line = 0; line < count * size; line += 64) __builtin_prefetch(ahead + line, 0, 2);
-    }
+    if (prefetch) fetch_lines(reinterpret_cast<const char*>(p) + ahead.distance, count * size, ahead.apart);
     if (count < W) return Terms<G>::load_some(p, count);
     typename Terms<G>::Acc lanes[L / W];
     fold_into_lanes<G, L, false>(p, count, L, lanes);
@@ -57,9 +56,9 @@ struct ShortRows : ReduceWork<F> {
   // Rows W at a time, then one by one; `give` gets the place of the first and their accumulators.
   template <class G, bool in_floats = false, class Give>
   FW_INLINE void each_row(const char* x, int64_t stride, int64_t rows, Give&& give) const {
-    const int64_t distance = prefetch ? ahead_of(0, plan.count * size, stride) : 0;
+    const Ahead ahead = prefetch ? ahead_of(0, plan.count * size, stride) : Ahead{0};
     const auto row = [&](int64_t i) FW_INLINED {
-      return row_vector<G, in_floats>(reinterpret_cast<const S*>(x + i * stride), plan.count, stride, distance);
+      return row_vector<G, in_floats>(reinterpret_cast<const S*>(x + i * stride), plan.count, stride, ahead);
     };
     int64_t i = 0;
     for (; i + W <= rows; i += W) {

@@ -45,10 +45,13 @@ struct Tiles : Room {
 
 constexpr int prefetch_distance = 8192;
 constexpr int stream_distance = 512;
-template <bool prefetch>
-FW_INLINE void prefetch_ahead(const char* p, int bytes) {
-  if constexpr (prefetch) {
-    for (int line = 0; line < bytes; line += 64) __builtin_prefetch(p + line, 0, 2);
+// Lines are fetched in pairs. Of what follows in memory it is enough to ask for the first of each, and more can be in the way;
+// elsewhere the second is asked for, too. (Asking twice for the first costs less than a branch.)
+FW_INLINE void fetch_lines(const char* p, int64_t bytes, bool apart) {
+  const int64_t second = apart ? 64 : 0;
+  for (int64_t line = 0; line < bytes; line += 128) {
+    __builtin_prefetch(p + line, 0, 2);
+    if (line + 64 < bytes) __builtin_prefetch(p + line + second, 0, 2);
   }
 }
 
@@ -58,10 +61,12 @@ FW_INLINE void fetch_ahead(const char* p, int64_t count, int64_t stride, int64_t
   for (int64_t line = 0; line < count * std::abs(stride); line += 64) __builtin_prefetch(ahead + line, 0, 2);
 }
 
-// What will be read soon: how far from here, in bytes, and how much further with each step of lanes (0: as far as the
-// elements themselves go).
+// What will be read soon: how far from here, in bytes, whether that is apart from what is read now, and how much further it is
+// with each step of lanes (0: as far as the elements themselves go).
 struct Ahead {
-  int64_t distance = prefetch_distance, pace = 0;
+  int64_t distance = prefetch_distance;
+  bool apart = false;
+  int64_t pace = 0;
 };
 
 // Lane l of `lanes` folds elements l, l + lanes, ... left to right; a lane without an element is absent. A block may
@@ -82,7 +87,7 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
     int64_t step = 0;
     const char* soon = reinterpret_cast<const char*>(p + first * W) + ahead.distance;
     const auto fetch = [&] FW_INLINED {
-      prefetch_ahead<prefetch>(soon, G * W * static_cast<int>(sizeof(*p)));
+      if constexpr (prefetch) fetch_lines(soon, G * W * static_cast<int>(sizeof(*p)), ahead.apart);
       soon += pace;
     };
     if (resume) {
