@@ -11,7 +11,7 @@ struct ShortRows : ReduceWork<F> {
   FOLDWISE_REDUCE_WORK(F)
   using Work::Work;
 
-  static constexpr int64_t most_row_blocks = is_exact<F> ? 2 : 8;
+  static constexpr int64_t most_row_blocks = 8;
   static constexpr int64_t batch = 256;
   static constexpr int64_t least_in_floats = 64;
   // Exact rows share one check of the flags: not so many that one of them is likely to raise one.
@@ -22,30 +22,29 @@ struct ShortRows : ReduceWork<F> {
     return blocks <= 1 || (blocks <= most_row_blocks && rows_lie_whole() && !plan.company);
   }
 
-  // What is fetched ahead with `done` bytes of a row read: what follows in it, or lies in a later one.
-  static Ahead ahead_of(int64_t done, int64_t row_bytes, int64_t stride) {
+  // What is fetched ahead of a row: what follows in memory, or where rows lie apart a later one.
+  static Ahead ahead_of(int64_t row_bytes, int64_t stride) {
     const bool apart = stride != row_bytes;
-    if (row_bytes <= prefetch_distance) return {(prefetch_distance + row_bytes - 1) / row_bytes * stride, apart};
-    if (done + prefetch_distance < row_bytes) return {};
-    return {stride - row_bytes + prefetch_distance, apart};
+    if (row_bytes > prefetch_distance && !apart) return {};
+    return {(prefetch_distance + row_bytes - 1) / row_bytes * stride, apart};
   }
 
   template <class G>
-  static FW_OUTLINE typename Terms<G>::Acc long_row_vector(const S* p, int64_t count, int64_t stride) {
+  static FW_OUTLINE typename Terms<G>::Acc long_row_vector(const S* p, int64_t count, Ahead ahead) {
     typename Terms<G>::Acc tiles[(std::bit_width(static_cast<uint64_t>(most_row_blocks)) + 1) * L / W];
     Counter<G> counter{tiles, L / W};
     for (int64_t done = 0; done < count; done += T::block) {
       fold_into_lanes<G, G::heavy ? 0 : L, !G::heavy>(p + done, std::min<int64_t>(T::block, count - done), L, counter.next(),
-                                                      false, ahead_of(done * size, count * size, stride));
+                                                      false, ahead);
       counter.push();
     }
     return fold_lane_vectors<G>(counter.whole());
   }
 
   template <class G, bool in_floats>
-  FW_INLINE typename Terms<G>::Acc row_vector(const S* p, int64_t count, int64_t stride, Ahead ahead) const {
+  FW_INLINE typename Terms<G>::Acc row_vector(const S* p, int64_t count, Ahead ahead) const {
     if constexpr (in_floats) return {sums_by_floats(p, count, ahead.distance)};
-    if (count > T::block) return long_row_vector<G>(p, count, stride);
+    if (count > T::block) return long_row_vector<G>(p, count, ahead);
     if (prefetch) fetch_lines(reinterpret_cast<const char*>(p) + ahead.distance, count * size, ahead.apart);
     if (count < W) return Terms<G>::load_some(p, count);
     typename Terms<G>::Acc lanes[L / W];
@@ -56,9 +55,9 @@ struct ShortRows : ReduceWork<F> {
   // Rows W at a time, then one by one; `give` gets the place of the first and their accumulators.
   template <class G, bool in_floats = false, class Give>
   FW_INLINE void each_row(const char* x, int64_t stride, int64_t rows, Give&& give) const {
-    const Ahead ahead = prefetch ? ahead_of(0, plan.count * size, stride) : Ahead{0};
+    const Ahead ahead = prefetch ? ahead_of(plan.count * size, stride) : Ahead{0};
     const auto row = [&](int64_t i) FW_INLINED {
-      return row_vector<G, in_floats>(reinterpret_cast<const S*>(x + i * stride), plan.count, stride, ahead);
+      return row_vector<G, in_floats>(reinterpret_cast<const S*>(x + i * stride), plan.count, ahead);
     };
     int64_t i = 0;
     for (; i + W <= rows; i += W) {
@@ -104,7 +103,11 @@ struct ShortRows : ReduceWork<F> {
   }
 
   // Exact folds leave parts, all of them exact, or else Totals.
-  void fold_exactly(bool narrow, const char* x, int64_t stride, int64_t rows, char* out, Patience& floats) {
+  struct Tried {
+    Patience floats, plain{3};
+    Stretches<F> stretches;
+  };
+  void fold_exactly(bool narrow, const char* x, int64_t stride, int64_t rows, char* out, Tried& tried) {
     constexpr int64_t room = batch + W;
     double parts[F::parts * room];
     const ExactOutputs<F::parts> outputs(plan, scatter);
@@ -117,21 +120,20 @@ struct ShortRows : ReduceWork<F> {
     };
     bool exact = false;
     if constexpr (starts_in_floats<F>) {
-      if (plan.count >= least_in_floats && floats.lasts()) {
-        exact = floats.learn(exactly([&] FW_INLINED { each_row<F, true>(x, stride, rows, keep); }));
+      if (plan.count >= least_in_floats && tried.floats.lasts()) {
+        exact = tried.floats.learn(exactly([&] FW_INLINED { each_row<F, true>(x, stride, rows, keep); }));
       }
     }
-    exact = exact || exactly([&] FW_INLINED {
+    exact = exact || (tried.plain.lasts() && tried.plain.learn(exactly([&] FW_INLINED {
       if (narrow) each_narrow_row<F>(x, rows, keep);
       else each_row<F>(x, stride, rows, keep);
-    });
+    })));
     const int64_t to = inner_kept().out;
     if (exact) return note(outputs.write(parts, room, rows, out, to));
-    Stretches<F> stretches;
     const double nothing[F::parts] = {};
     for (int64_t i = 0; i < rows; ++i) {
       Total total;
-      stretches.add(total, reinterpret_cast<const S*>(x + i * stride), plan.count);
+      tried.stretches.add(total, reinterpret_cast<const S*>(x + i * stride), plan.count);
       note(outputs.write(nothing, 1, 1, out + i * to, 0, [&](int64_t) { return &total; }));
     }
   }
@@ -144,7 +146,7 @@ struct ShortRows : ReduceWork<F> {
     divide(plan, plan.outputs, plan.count * size, [&](int64_t first, int64_t last) {
       S gathered[2 * T::block];
       [[maybe_unused]] A results[batch];
-      [[maybe_unused]] Patience floats;
+      [[maybe_unused]] std::conditional_t<is_exact<F>, Tried, Patience> tried;
       Cursor at = kept_cursor(plan.kept_rank, first);
       while (first < last) {
         int64_t rows = std::min({at.left_in_line(), last - first, batch, std::max<int64_t>(W, most_elements / plan.count)});
@@ -161,7 +163,7 @@ struct ShortRows : ReduceWork<F> {
         }
         char* out = plan.sink.out + at.out;
         if constexpr (is_exact<F>) {
-          fold_exactly(narrow, x, stride, rows, out, floats);
+          fold_exactly(narrow, x, stride, rows, out, tried);
         } else {
           const bool in_place = plan.sink.direct && (rows == 1 || kept.out == sizeof(A));
           A* to = in_place ? reinterpret_cast<A*>(out) : results;
