@@ -28,7 +28,7 @@ class Stretches {
  public:
   static constexpr int64_t span = starts_in_floats<F> ? floats_per_check : 8192;
   // Each span ends in checks, in which nothing more is asked for: so that is done further ahead than elsewhere.
-  static constexpr int64_t far_ahead = 4 * prefetch_distance;
+  static constexpr int64_t far_ahead = 2 * prefetch_distance;
 
   FW_OUTLINE void add(Total& total, const S* p, int64_t count, const S* next = nullptr) {
     while (count) {
