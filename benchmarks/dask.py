@@ -1,8 +1,8 @@
 """Dask arrays: `python -m benchmarks.dask` times reductions and scans of ours against those of dask.array.
 
-Same chunks, each in memory of its own, as after `persist`; same threaded scheduler. Of a scan's chunks one element each is
-kept, so that no results pile up. Prints a table in markdown: milliseconds, the share of the memory's read bandwidth, and how
-much faster ours are. Takes 9 GB.
+Same chunks, each in memory of its own, as after `persist`; same threaded scheduler. Of a scan's chunks one element
+each is kept, so that no results pile up. Prints a table in markdown: milliseconds, the share of the memory's read
+bandwidth, and how much faster ours are. Takes 9 GB.
 """
 
 from __future__ import annotations

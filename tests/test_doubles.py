@@ -19,7 +19,7 @@ from exact import same_bits
 from marks import EVERY_FLOAT, EVERY_KIND
 from trees import Array
 
-from foldwise import folds
+from foldwise import engine, folds
 from foldwise.arguments import dtype_of
 from foldwise.doubles import Doubles
 from foldwise.engine import FLOAT64, Reduce, Scan
@@ -64,6 +64,32 @@ def test_any_data_in_any_blocks(name: str, dtype: str, kind: hard.Kind) -> None:
     for part in rng.permutation(np.array(parts[1:], object)):
         parts[0].merge(pickle.loads(pickle.dumps(part)))
     assert same_bits(parts[0].result(), exactly.reduced(name, x, x.dtype))
+
+
+def test_what_was_merged_into_nothing_stays_when_more_does_not_fit() -> None:
+    terms = Terms(folds.BY_NAME["sum"], dtype_of(np.empty(0)), FLOAT64, (), (0,))
+    first, second = Doubles(terms), Doubles(terms)
+    first.add(np.array([3.0]), 0)
+    second.merge(first, 0)
+    second.add(np.array([1e300, 1e200, 1e100, 1.0]), 1)
+    second.add(np.array([-1e300, -1e200, -1e100]), 5)
+    assert not second.few
+    assert second.result(8) == 4
+
+
+@EVERY_FLOAT
+def test_sums_in_doubles_are_rounded_as_their_totals_are(dtype: str) -> None:
+    rng, result = generator(dtype), cases.dtype_of(dtype)
+    far = 2.0 ** -rng.integers(53, 140, 400)
+    near = rng.integers(1, 1 << 13, 400) * 2.0 ** rng.integers(-150, 20, 400) * rng.choice([-1, 1], 400)
+    numbers = np.stack([near, near * far * rng.choice([-1, 0, 1], 400), np.zeros(400)], -1)
+    for name, counts in (("sum", None), ("mean", rng.integers(1, 1 << 40, 400)), ("l2", None)):
+        sums = np.abs(numbers) if name == "l2" else numbers
+        sums = sums if name != "l2" else sums * np.array([1.0, 0.5, 0.0])
+        ending = folds.BY_NAME[name].ending
+        found = engine.rounded_totals(sums, ending, counts, dtype_of(np.empty(0, result)))
+        wanted = engine.rounded_totals(engine.totals_of(sums), ending, counts, dtype_of(np.empty(0, result)))
+        assert same_bits(found, wanted)
 
 
 def test_where_doubles_end_totals_take_over() -> None:

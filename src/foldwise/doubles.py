@@ -21,7 +21,7 @@ class Doubles(Totals):
 
     def __init__(self, terms: Terms, totals: Array | None = None) -> None:
         super().__init__(terms, engine.empty_doubles(terms.shape) if totals is None else totals)
-        self._fresh = totals is None
+        self._fresh = totals is None  # memory that nobody has touched yet: a copy would
 
     @property
     def few(self) -> bool:
@@ -34,19 +34,18 @@ class Doubles(Totals):
 
     def add(self, x: Array, seen: int, where: Array | None = None) -> None:
         if self.few:
-            moved = self.totals if self._fresh else self.totals.copy()
+            moved = engine.empty_doubles(self.terms.shape) if self._fresh else self.totals.copy()
             if _added(moved, EXACT[self.terms.fold.kernel], x, self.terms.axes(x), where):
-                self.totals = moved
-                self._fresh = False
+                self._keep(moved)
                 return
-            self.totals = engine.empty_totals(self.terms.shape) if self._fresh else self.in_totals()
+            self.totals = self.in_totals()
         super().add(x, seen, where)
 
     def merge(self, other: Self, seen: int) -> None:
         if self.few and other.few:
             moved = self.totals.copy()
             if engine.merge_doubles(moved, other.totals):
-                self.totals = moved
+                self._keep(moved)
                 return
         self.totals = self.in_totals()
         engine.merge_totals(self.totals, other.in_totals())
@@ -59,11 +58,14 @@ class Doubles(Totals):
         moved = self.totals.copy()
         steps, fits = scan.run_on(x, np.expand_dims(moved, axis))
         if fits:
-            self.totals = moved
+            self._keep(moved)
         else:  # the steps know more than what is left at their end
             self.totals = self.in_totals()
             engine.add_to_totals(np.expand_dims(self.totals, axis), "exact_sum", x, (axis,), None)
         return steps
+
+    def _keep(self, moved: Array) -> None:
+        self.totals, self._fresh = moved, False
 
     def _digit_by_digit(self, scan: Scan, x: Array) -> Array:
         """One element after the other."""

@@ -102,7 +102,7 @@ def _reduced(name: str, asked: tuple[Asked, ...], x: da.Array, mask: da.Array | 
 
 
 def _split(x: da.Array, axes: tuple[int, ...]) -> int:
-    """How many chunks' partials are merged at once: many save tasks; few large ones are merged while others are read."""
+    """How many chunks' partials are merged at once: many, for fewer tasks; few large ones, while others are read."""
     outputs = prod(max(n) for a, n in enumerate(x.chunks) if a not in axes)
     return 16 if outputs <= _FEW_OUTPUTS else 4
 
@@ -130,7 +130,13 @@ def _all_at_once(name: str, asked: tuple[Asked, ...], source: Dtype, x: Any, whe
 
 @_for_itself
 def _partials(
-    name: str, asked: tuple[Asked, ...], source: Dtype, x: Any, where: Any = None, computing_meta: bool = False, **_: Any
+    name: str,
+    asked: tuple[Asked, ...],
+    source: Dtype,
+    x: Any,
+    where: Any = None,
+    computing_meta: bool = False,
+    **_: Any,
 ) -> Any:
     """What a chunk comes to so far; Dask asks beforehand what kind of array that is."""
     if computing_meta:
