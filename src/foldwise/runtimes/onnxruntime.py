@@ -32,6 +32,7 @@ ONNXRUNTIME: Final = Runtime(
         Release("1.29.0", 26, 13),
         Release("1.30.0", 26, 13),
         Release("1.31.1", 26, 13),
+        Release("1.32.0", 28, 14),
     ),
 )
 UNSIGNED: Final = ("uint32", "uint64")
@@ -46,6 +47,7 @@ ROWS: Final = (
         "Convert it to an older opset.",
         Example("reduce", "logsum", 28, "float32", (2, 2), (1, 2, 3), (1,), ir=14),
         repair=OLDER,
+        until="1.32",
         sources=("onnx#5290",),
     ),
     Row(
