@@ -47,7 +47,7 @@ ROWS: Final = (
         "Convert it to an older opset.",
         Example("reduce", "logsum", 28, "float32", (2, 2), (1, 2, 3), (1,), ir=14),
         repair=OLDER,
-        until="1.32",
+        until=ONNXRUNTIME.first_with(28, 14),
         sources=("onnx#5290",),
     ),
     Row(
