@@ -194,6 +194,17 @@ def test_longer_rows(kind: hard.Kind, dtype: str) -> None:
 
 @EVERY_FLOAT
 @EVERY_KIND
+@pytest.mark.parametrize("length", [2049, 8192])
+def test_rows_of_some_blocks(kind: hard.Kind, dtype: str, length: int) -> None:
+    """Ordinary rows beside hard ones share a check; rows lie one after the other, apart, or backwards."""
+    x = rows_of(kind, dtype, 20, length + 7)
+    x[4:13] = np.linspace(-1, 1, length + 7)
+    for rows in (np.ascontiguousarray(x[:, :length]), x[:, :length], x[::-2, :length]):
+        assert same_bits(exactly_folded("sum", rows, axis=1), exactly.reduced("sum", rows.T, rows.dtype))
+
+
+@EVERY_FLOAT
+@EVERY_KIND
 def test_a_few_interleaved_lines(kind: hard.Kind, dtype: str) -> None:
     """Lines that are taken apart and put together again, as long ones and as short ones."""
     for count in (2, 3, 4):
