@@ -66,15 +66,17 @@ def test_any_data_in_any_blocks(name: str, dtype: str, kind: hard.Kind) -> None:
     assert same_bits(parts[0].result(), exactly.reduced(name, x, x.dtype))
 
 
-def test_what_was_merged_into_nothing_stays_when_more_does_not_fit() -> None:
+def test_what_was_merged_into_nothing_stays_when_more_comes() -> None:
     terms = Terms(folds.BY_NAME["sum"], dtype_of(np.empty(0)), FLOAT64, (), (0,))
-    first, second = Doubles(terms), Doubles(terms)
-    first.add(np.array([3.0]), 0)
-    second.merge(first, 0)
-    second.add(np.array([1e300, 1e200, 1e100, 1.0]), 1)
-    second.add(np.array([-1e300, -1e200, -1e100]), 5)
-    assert not second.few
-    assert second.result(8) == 4
+    far_apart = [1e300, 1e200, 1e100]
+    for blocks, few in (([[1.0]], True), ([[*far_apart, 1.0], [-x for x in far_apart]], False)):
+        first, second = Doubles(terms), Doubles(terms)
+        first.add(np.array([3.0]), 0)
+        second.merge(first, 0)
+        for block in blocks:
+            second.add(np.array(block), 1)
+        assert second.result(8) == 4
+        assert second.few == few
 
 
 @EVERY_FLOAT
