@@ -430,24 +430,44 @@ FOLDWISE_EACH_VALUE(FOLDWISE_ELSEWHERE)
 
 // ---- past the caches
 
-inline void stream(char* to, const char* from, int64_t bytes) {
-#if defined(__x86_64__)
-  const int64_t head = std::min<int64_t>(bytes, -reinterpret_cast<std::uintptr_t>(to) & (vector_bytes - 1));
-  std::memcpy(to, from, head);
-  int64_t i = head;
-  for (; i + vector_bytes <= bytes; i += vector_bytes) {
+FW_INLINE void stream_vector(char* to, const char* from) {
 #if defined(__AVX512F__)
-    _mm512_stream_si512((__m512i*)(to + i), _mm512_loadu_si512(from + i));
+  _mm512_stream_si512((__m512i*)to, _mm512_loadu_si512(from));
 #elif defined(__AVX2__)
-    _mm256_stream_si256((__m256i*)(to + i), _mm256_loadu_si256((const __m256i*)(from + i)));
+  _mm256_stream_si256((__m256i*)to, _mm256_loadu_si256((const __m256i*)from));
+#elif defined(__x86_64__)
+  _mm_stream_si128((__m128i*)to, _mm_loadu_si128((const __m128i*)from));
 #else
-    _mm_stream_si128((__m128i*)(to + i), _mm_loadu_si128((const __m128i*)(from + i)));
+  std::memcpy(to, from, vector_bytes);
 #endif
+}
+
+// Bytes `done` to `ready`, in whole vectors; returns how far these went.
+FW_INLINE int64_t stream_up(char* to, const char* from, int64_t done, int64_t ready) {
+  if (done == 0) {
+    const int64_t head = -reinterpret_cast<std::uintptr_t>(to) & (vector_bytes - 1);
+    if (head > ready) return 0;
+    std::memcpy(to, from, head);
+    done = head;
   }
-  std::memcpy(to + i, from + i, bytes - i);
-#else
-  std::memcpy(to, from, bytes);
-#endif
+  for (; done + vector_bytes <= ready; done += vector_bytes) stream_vector(to + done, from + done);
+  return done;
+}
+// The same from the other end of so many bytes: `ready` to `left`.
+FW_INLINE int64_t stream_down(char* to, const char* from, int64_t bytes, int64_t left, int64_t ready) {
+  if (left == bytes) {
+    const int64_t tail = reinterpret_cast<std::uintptr_t>(to + bytes) & (vector_bytes - 1);
+    if (bytes - tail < ready) return bytes;
+    std::memcpy(to + bytes - tail, from + bytes - tail, tail);
+    left = bytes - tail;
+  }
+  for (; left - vector_bytes >= ready; left -= vector_bytes) stream_vector(to + left - vector_bytes, from + left - vector_bytes);
+  return left;
+}
+
+inline void stream(char* to, const char* from, int64_t bytes, int64_t done = 0) {
+  done = stream_up(to, from, done, bytes);
+  std::memcpy(to + done, from + done, bytes - done);
 }
 
 inline void finish_streaming() {

@@ -252,15 +252,27 @@ struct ExactColumns : Strips<F> {
       const S* p[R];
       for (int r = 0; r < R; ++r) p[r] = rows(first + r) + column;
       const int64_t ahead = rows.ahead(0, streams);
-      for (int64_t v = 0; v < width; ++v) {
-        Acc acc;
+      const auto fold_vectors = [&]<int G>(std::integral_constant<int, G>, int64_t v) FW_INLINED {
+        Acc acc[G];
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) {
           const S* here = p[r] + v * W;
           if (prefetch) __builtin_prefetch(reinterpret_cast<const char*>(here) + ahead, 0, 2);
-          acc = r == 0 ? first ? joined<F, W>(load_parts<F, W>(sums + v * W, row), here) : T::load(here) : joined<F, W>(acc, here);
+#pragma GCC unroll 8
+          for (int g = 0; g < G; ++g) {
+            if (r) acc[g] = joined<F, W>(acc[g], here + g * W);
+            else if (first) acc[g] = joined<F, W>(load_parts<F, W>(sums + (v + g) * W, row), here + g * W);
+            else acc[g] = T::load(here + g * W);
+          }
         }
-        store_parts(sums + v * W, row, acc);
+#pragma GCC unroll 8
+        for (int g = 0; g < G; ++g) store_parts(sums + (v + g) * W, row, acc[g]);
+      };
+      constexpr int a_line = std::max(1, 64 / (W * static_cast<int>(sizeof(S))));
+      int64_t v = 0;
+      for (; v + a_line <= width; v += a_line) fold_vectors(std::integral_constant<int, a_line>{}, v);
+      if constexpr (a_line > 1) {
+        for (; v < width; ++v) fold_vectors(std::integral_constant<int, 1>{}, v);
       }
     };
     int64_t r = 0;

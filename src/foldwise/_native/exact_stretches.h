@@ -27,15 +27,13 @@ class Stretches {
 
  public:
   static constexpr int64_t span = starts_in_floats<F> ? floats_per_check : 8192;
-  // Each span ends in checks, in which nothing more is asked for: so that is done further ahead than elsewhere.
-  static constexpr int64_t far_ahead = 2 * prefetch_distance;
 
   FW_OUTLINE void add(Total& total, const S* p, int64_t count, const S* next = nullptr) {
     while (count) {
       const int64_t some = std::min(span, count);
       const S* end = p + some;
       const bool apart = some == count && next && next != end;
-      const Ahead ahead{apart ? (next - p) * int64_t{sizeof(S)} : far_ahead, apart};
+      const Ahead ahead{apart ? (next - p) * int64_t{sizeof(S)} : prefetch_distance, apart};
       if (by_bits_ > 0) {
         --by_bits_;
         add_by_bits(total, p, some);

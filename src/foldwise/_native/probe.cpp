@@ -9,7 +9,9 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #define FOLDWISE_WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
+const bool foldwise::lines_come_in_pairs = (__builtin_cpu_init(), __builtin_cpu_is("amd"));
 #else
+const bool foldwise::lines_come_in_pairs = false;
 #define FOLDWISE_WIDEST
 #endif
 
@@ -20,10 +22,11 @@ namespace {
 constexpr std::int64_t piece = 1 << 20;
 
 FOLDWISE_WIDEST std::uint64_t read_all(const std::uint64_t* words, std::int64_t count) {
+  const std::int64_t step = lines_come_in_pairs ? 16 : 8;
   std::uint64_t lanes[64] = {};
   std::int64_t i = 0;
   for (; i + 64 <= count; i += 64) {
-    for (int ahead = 0; ahead < 64; ahead += 16) __builtin_prefetch(words + i + 1024 + ahead, 0, 2);
+    for (std::int64_t ahead = 0; ahead < 64; ahead += step) __builtin_prefetch(words + i + 1024 + ahead, 0, 2);
     for (int l = 0; l < 64; ++l) lanes[l] |= words[i + l];
   }
   for (; i < count; ++i) lanes[0] |= words[i];

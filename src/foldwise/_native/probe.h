@@ -1,8 +1,12 @@
-// What this machine's memory gives: the yardsticks of the benchmarks.
+// What this machine's memory gives, the yardsticks of the benchmarks, and how it wants to be asked.
 #pragma once
 #include <cstdint>
 
 namespace foldwise {
+
+// Whether who reads on and asks for a line of cache has its neighbour, too (AMD); to ask for that one then costs a fifth of the
+// speed. Elsewhere (Intel) not to ask for it does.
+extern const bool lines_come_in_pairs;
 
 // Reads every byte on the pool's threads; the value only keeps the reading from being dropped.
 std::uint64_t probe_read(const char* data, std::int64_t bytes);

@@ -40,21 +40,67 @@ struct Scan : ScanWork<F> {
 
   // ---- lines
 
+  // What goes on beside the scan of a segment, some elements at a time: what is read later comes, and what was scanned before
+  // leaves, past the caches.
+  struct Flow {
+    static constexpr int64_t step = 128;
+
+    const char* x;  // or null
+    const int64_t stride, distance, count;
+    char* const out;  // or null
+    const bool reversed;
+    Out results[segment_size], turned[segment_size];
+    int64_t ready = 0, gone = 0;  // elements that were scanned; bytes that have left
+
+    Flow(const char* x, int64_t stride, int64_t distance, int64_t count, char* out, bool reversed)
+        : x(x), stride(stride), distance(distance), count(count), out(out), reversed(reversed) {}
+
+    void begin() { ready = gone = 0; }
+    FW_INLINE void advance(int64_t first, int64_t some) {
+      if (x) fetch_ahead(x + first * stride, some, stride, distance);
+      if (out) leave(first);
+    }
+    FW_INLINE void leave(int64_t more) {
+      constexpr int64_t item = sizeof(Out);
+      if (!reversed) {
+        gone = stream_up(out, bytes(results), gone, more * item);
+      } else if (more > ready) {
+        copy_backwards(turned + count - more, results + more - 1, more - ready);
+        gone = count * item - stream_down(out, bytes(turned), count * item, count * item - gone, (count - more) * item);
+      }
+      ready = more;
+    }
+    void finish() {
+      leave(count);
+      const int64_t rest = count * sizeof(Out) - gone;
+      if (!reversed) std::memcpy(out + gone, bytes(results) + gone, rest);
+      else std::memcpy(out, turned, rest);
+    }
+    static const char* bytes(const Out* some) { return reinterpret_cast<const char*>(some); }
+  };
+
   // One segment in either arithmetic, and the carry moved past it.
   template <class T>
-  FW_INLINE void scan_segment(const S* in, int64_t n, Carry& carry, T* to) {
+  FW_INLINE void scan_segment(const S* in, int64_t n, Carry& carry, T* to, Flow* flow = nullptr) {
     const auto scanned = [&]<class G>(G) FW_INLINED {
       Judge judge{plan.finish};
       A newest{};
-      const auto last = Work::template scan_packs<G>(in, n, [&](int64_t i, const AccOf<G, P>& local) FW_INLINED {
-        const Pack<A, P> y = carry.template emit<G>(local, judge);
-        newest = y[P - 1];
-        if (i + P <= n) return store(to + i, y);
-        T some[P];
-        store(some, y);
-        std::copy_n(some, n - i, to + i);
-      });
-      canonical_from_here(to, n, newest);
+      if (flow) flow->begin();
+      const int64_t most = flow ? Flow::step : n;
+      AccOf<G, P> last = absence<G, P>();
+      for (int64_t first = 0; first < n; first += most) {
+        const int64_t some = std::min(most, n - first);
+        if (flow) flow->advance(first, some);
+        last = Work::template scan_packs<G>(in + first, some, [&](int64_t i, const AccOf<G, P>& local) FW_INLINED {
+          const Pack<A, P> y = carry.template emit<G>(local, judge);
+          newest = y[P - 1];
+          if (i + P <= some) return store(to + first + i, y);
+          T few[P];
+          store(few, y);
+          std::copy_n(few, some - i, to + first + i);
+        }, last);
+      }
+      if (canonical_from_here(to, n, newest) && flow) flow->begin();
       settle(to);
       note(judge.fits);
       return last;
@@ -80,21 +126,28 @@ struct Scan : ScanWork<F> {
     return Work::template scan_packs<C>(in, n, ignore);
   }
 
-  // What each of eight whole segments, one after the other in memory, holds: side by side, one vector for all eight.
+  // What each of eight whole segments, one after the other in memory, holds: side by side, one vector for all eight. The first
+  // of those that lie `ahead` are fetched, if they do.
+  static constexpr int fetched_by_totals = 4;
   template <class G>
-  static FW_INLINE AccOf<G, 8> totals_of_eight(const S* in) {
+  static FW_INLINE AccOf<G, 8> totals_of_eight(const S* in, int64_t ahead) {
+    constexpr int64_t line = 64 / sizeof(S);
     AccOf<G, 8> so_far = absence<G, 8>();
     for (int64_t i = 0; i < segment_size; i += pack_size) {
       AccOf<G, 8> packs[8];
 #pragma GCC unroll 8
-      for (int s = 0; s < 8; ++s) packs[s] = G::start(load<A, 8>(in + s * segment_size + i));
+      for (int s = 0; s < 8; ++s) {
+        const S* here = in + s * segment_size + i;
+        if (s < fetched_by_totals && ahead && i % line == 0) __builtin_prefetch(reinterpret_cast<const char*>(here) + ahead, 0, 2);
+        packs[s] = G::start(load<A, 8>(here));
+      }
       so_far = G::merge(so_far, lasts_of_packs<G>(packs));
     }
     return so_far;
   }
 
   // The same for any run of segments of a line.
-  void totals_of_line(const Place& at, int64_t first, int64_t last, AccOf<C, P>* totals) const {
+  void totals_of_line(const Place& at, int64_t first, int64_t last, AccOf<C, P>* totals, int64_t ahead) const {
     S gathered[8 * segment_size];
     for (int64_t s = first; s < last;) {
       const S* in = segment_in(at, s, gathered);
@@ -104,7 +157,7 @@ struct Scan : ScanWork<F> {
             for (int i = 1; i < 8; ++i) segment_in(at, s + i, gathered + i * segment_size);
           }
           clear_flags();
-          const auto eight = F::lift(totals_of_eight<F>(in));
+          const auto eight = F::lift(totals_of_eight<F>(in, ahead));
           settle(&eight);
           if (!F::guarded || !left_normal_range()) {
             for (int i = 0; i < 8; ++i, ++s) {
@@ -123,20 +176,16 @@ struct Scan : ScanWork<F> {
     S gathered[segment_size];
     const S* in = segment_in(at, segment, gathered);
     const int64_t n = segment_length(segment);
-    if (streaming && !plan.nest_rank && std::abs(plan.along.x) <= 64) {
-      fetch_ahead(at.x + segment * segment_size * plan.along.x, n, plan.along.x, distance);
-    }
+    const char* x = at.x + segment * segment_size * plan.along.x;
     char* out = at.out + (segment * segment_size + plan.shifted) * plan.along.out;
     if (direct_out && !streaming) return scan_segment(in, n, carry, reinterpret_cast<Out*>(out));
     if (direct_out || reversed_out) {
-      Out results[segment_size];
-      scan_segment(in, n, carry, results);
-      if (direct_out) return stream(out, reinterpret_cast<const char*>(results), n * sizeof(Out));
-      Out backwards[segment_size];
-      copy_backwards(backwards, results + n - 1, n);
-      char* first = out - (n - 1) * static_cast<int64_t>(sizeof(Out));
-      if (streaming) stream(first, reinterpret_cast<const char*>(backwards), n * sizeof(Out));
-      else std::memcpy(first, backwards, n * sizeof(Out));
+      const bool comes = streaming && distance && !plan.nest_rank && std::abs(plan.along.x) <= 64;
+      if (reversed_out) out -= (n - 1) * static_cast<int64_t>(sizeof(Out));
+      Flow flow(comes ? x : nullptr, plan.along.x, distance, n, streaming ? out : nullptr, reversed_out);
+      scan_segment(in, n, carry, flow.results, &flow);
+      if (streaming) flow.finish();
+      else copy_backwards(reinterpret_cast<Out*>(out), flow.results + n - 1, n);
       return;
     }
     A results[segment_size];
@@ -254,7 +303,11 @@ struct Scan : ScanWork<F> {
     parallel(stretches, [&](int64_t task) {
       const int64_t first = task * stretch, last = std::min(segments, first + stretch);
       Tiles<AccOf<C, P>> totals((last - first) * lines);
-      if (lines == 1) totals_of_line(at, first, last, totals.data);
+      // The stretch that falls to this thread next is fetched meanwhile: some of it now, the rest while what is in cache then
+      // is scanned.
+      const int64_t next = thread_count() * stretch * segment_size * std::abs(plan.along.x);
+      const bool now = lines == 1 && direct_in && streaming && !F::heavy;
+      if (lines == 1) totals_of_line(at, first, last, totals.data, now ? next : 0);
       else for (int64_t s = first; s < last; ++s) totals_together(at, lines, s, totals.data + (s - first) * lines);
       for (int spins = 0; turn.load(std::memory_order_acquire) != task; ++spins) {
         if (spins > 20000) sched_yield();
@@ -265,9 +318,9 @@ struct Scan : ScanWork<F> {
         for (int64_t t = 0; t < last - first; ++t) passed.data[i].advance(totals.data[t * lines + i]);
       }
       turn.store(task + 1, std::memory_order_release);
-      // What is scanned now is in cache already: fetch the stretch that falls to this thread next.
-      const int64_t next = thread_count() * stretch * segment_size * std::abs(plan.along.x);
-      for (int64_t s = first; s < last; ++s) scan_together(at, lines, s, carries.data, next);
+      for (int64_t s = first; s < last; ++s) {
+        scan_together(at, lines, s, carries.data, now && (s - first) % 8 < fetched_by_totals ? 0 : next);
+      }
       finish_streaming();
     });
   }

@@ -14,6 +14,7 @@ struct ShortRows : ReduceWork<F> {
   static constexpr int64_t most_row_blocks = 8;
   static constexpr int64_t batch = 256;
   static constexpr int64_t least_in_floats = 64;
+  static constexpr int64_t least_spread = 1024 / size;  // elements for which what is fetched is spread over the reading
   // Exact rows share one check of the flags: not so many that one of them is likely to raise one.
   static constexpr int64_t most_elements = is_exact<F> ? 4096 : std::numeric_limits<int64_t>::max();
 
@@ -33,9 +34,9 @@ struct ShortRows : ReduceWork<F> {
   static FW_OUTLINE typename Terms<G>::Acc long_row_vector(const S* p, int64_t count, Ahead ahead) {
     typename Terms<G>::Acc tiles[(std::bit_width(static_cast<uint64_t>(most_row_blocks)) + 1) * L / W];
     Counter<G> counter{tiles, L / W};
-    for (int64_t done = 0; done < count; done += T::block) {
-      fold_into_lanes<G, G::heavy ? 0 : L, !G::heavy>(p + done, std::min<int64_t>(T::block, count - done), L, counter.next(),
-                                                      false, ahead);
+    const int64_t some = is_exact<G> ? count : T::block;
+    for (int64_t done = 0; done < count; done += some) {
+      fold_into_lanes<G, G::heavy ? 0 : L, !G::heavy>(p + done, std::min(some, count - done), L, counter.next(), false, ahead);
       counter.push();
     }
     return fold_lane_vectors<G>(counter.whole());
@@ -44,7 +45,7 @@ struct ShortRows : ReduceWork<F> {
   template <class G, bool in_floats>
   FW_INLINE typename Terms<G>::Acc row_vector(const S* p, int64_t count, Ahead ahead) const {
     if constexpr (in_floats) return {sums_by_floats(p, count, ahead.distance)};
-    if (count > T::block) return long_row_vector<G>(p, count, ahead);
+    if (count > (prefetch ? least_spread : T::block)) return long_row_vector<G>(p, count, ahead);
     if (prefetch) fetch_lines(reinterpret_cast<const char*>(p) + ahead.distance, count * size, ahead.apart);
     if (count < W) return Terms<G>::load_some(p, count);
     typename Terms<G>::Acc lanes[L / W];

@@ -5,6 +5,7 @@
 
 #include "blocks.h"
 #include "folds.h"
+#include "lines.h"
 #include "units.h"
 
 namespace foldwise::FOLDWISE_ISA {
@@ -43,32 +44,6 @@ struct Tiles : Room {
 
 // ---- 1. elements into lanes
 
-constexpr int prefetch_distance = 8192;
-constexpr int stream_distance = 512;
-// Lines are fetched in pairs. Of what follows in memory it is enough to ask for the first of each, and more can be in the way;
-// elsewhere the second is asked for, too. (Asking twice for the first costs less than a branch.)
-FW_INLINE void fetch_lines(const char* p, int64_t bytes, bool apart) {
-  const int64_t second = apart ? 64 : 0;
-  for (int64_t line = 0; line < bytes; line += 128) {
-    __builtin_prefetch(p + line, 0, 2);
-    if (line + 64 < bytes) __builtin_prefetch(p + line + second, 0, 2);
-  }
-}
-
-// What lies a little further on, `stride` bytes a step, will be read soon.
-FW_INLINE void fetch_ahead(const char* p, int64_t count, int64_t stride, int64_t distance = prefetch_distance) {
-  const char* ahead = p + (stride < 0 ? -distance + count * stride : distance);
-  for (int64_t line = 0; line < count * std::abs(stride); line += 64) __builtin_prefetch(ahead + line, 0, 2);
-}
-
-// What will be read soon: how far from here, in bytes, whether that is apart from what is read now, and how much further it is
-// with each step of lanes (0: as far as the elements themselves go).
-struct Ahead {
-  int64_t distance = prefetch_distance;
-  bool apart = false;
-  int64_t pace = 0;
-};
-
 // Lane l of `lanes` folds elements l, l + lanes, ... left to right; a lane without an element is absent. A block may
 // come in pieces: all but the last are whole steps, all but the first `resume` on the tile.
 template <class F, int static_lanes, bool prefetch>
@@ -86,26 +61,28 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
     typename T::Acc acc[G];
     int64_t step = 0;
     const char* soon = reinterpret_cast<const char*>(p + first * W) + ahead.distance;
-    const auto fetch = [&] FW_INLINED {
-      if constexpr (prefetch) fetch_lines(soon, G * W * static_cast<int>(sizeof(*p)), ahead.apart);
-      soon += pace;
+    const auto fetch = [&](int g) FW_INLINED {
+      constexpr int bytes = W * static_cast<int>(sizeof(*p));
+      if (!prefetch || g * bytes % 64) return;
+      fetch_line(soon + g * bytes, g * bytes & 64, ahead.apart);
+      hold_back();
     };
     if (resume) {
       for (int g = 0; g < G; ++g) acc[g] = tile[first + g];
     } else if (full) {
       const typename F::Source* row = p + first * W;
-      fetch();
 #pragma GCC unroll 8
-      for (int g = 0; g < G; ++g) acc[g] = T::load(row + g * W);
+      for (int g = 0; g < G; ++g) fetch(g), acc[g] = T::load(row + g * W);
+      soon += pace;
       step = 1;
     } else {
       for (int g = 0; g < G; ++g) acc[g] = absence<F, W>();
     }
     for (; step < full; ++step) {
       const typename F::Source* row = p + step * lanes + first * W;
-      fetch();
 #pragma GCC unroll 8
-      for (int g = 0; g < G; ++g) acc[g] = joined<F, W>(acc[g], row + g * W);
+      for (int g = 0; g < G; ++g) fetch(g), acc[g] = joined<F, W>(acc[g], row + g * W);
+      soon += pace;
     }
     if (rest) {
       const typename F::Source* row = p + full * lanes + first * W;
@@ -449,9 +426,9 @@ FW_INLINE AccOf<G, N> placed(const AccOf<G, N>& prefixes, AccOf<G, N>& so_far) {
 
 // A NaN stays in every prefix after it, so a stretch of results has one only if its last does; then all are looked at.
 template <class A, class Out>
-void canonical_from_here(Out* results, int64_t count, A last) {
+bool canonical_from_here(Out* results, int64_t count, A last) {
   if constexpr (std::is_floating_point_v<A>) {
-    if (last == last) [[likely]] return;
+    if (last == last) [[likely]] return false;
     for (int64_t i = 0; i < count; ++i) {
       Out value;
       std::memcpy(&value, results + i, sizeof value);
@@ -459,7 +436,9 @@ void canonical_from_here(Out* results, int64_t count, A last) {
       value = canonical_nan<Out>();
       std::memcpy(results + i, &value, sizeof value);
     }
+    return true;
   }
+  return false;
 }
 
 // Runs a piece of work in plain arithmetic and, where that left the normal range, again in careful arithmetic.

@@ -1,0 +1,46 @@
+// Asking memory for the lines of cache that will be read soon: into the second cache, where they are in nobody's way.
+#pragma once
+#include <cstdlib>
+
+#include "probe.h"
+#include "vec.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+constexpr int prefetch_distance = 8192;
+constexpr int stream_distance = 512;
+
+// The line of cache at `p`, or what there is in its place: of pairs that lie where memory goes on, the first is enough. (To ask
+// for it twice costs less than a branch.)
+FW_INLINE void fetch_line(const char* p, bool second, bool apart) {
+  __builtin_prefetch(p - (second && lines_come_in_pairs && !apart ? 64 : 0), 0, 2);
+}
+
+// Some instructions that do nothing, beside each line that is asked for: a processor that looks at fewer loads at a time reads
+// memory faster, an Intel Xeon by a sixth. Where data is in a cache, they cost nothing.
+FW_INLINE void hold_back() {
+#if defined(__x86_64__)
+  asm volatile("nop\n nop\n nop\n nop");
+#endif
+}
+
+// The lines of so many bytes.
+FW_INLINE void fetch_lines(const char* p, int64_t bytes, bool apart) {
+  for (int64_t line = 0; line < bytes; line += 64) fetch_line(p + line, line & 64, apart);
+}
+
+// What lies a little further on, `stride` bytes a step, will be read soon.
+FW_INLINE void fetch_ahead(const char* p, int64_t count, int64_t stride, int64_t distance = prefetch_distance) {
+  const char* ahead = p + (stride < 0 ? -distance + count * stride : distance);
+  for (int64_t line = 0; line < count * std::abs(stride); line += 64) __builtin_prefetch(ahead + line, 0, 2);
+}
+
+// What will be read soon: how far from here, in bytes, whether that is apart from what is read now, and how much further it is
+// with each step of lanes (0: as far as the elements themselves go).
+struct Ahead {
+  int64_t distance = prefetch_distance;
+  bool apart = false;
+  int64_t pace = 0;
+};
+
+}  // namespace foldwise::FOLDWISE_ISA
