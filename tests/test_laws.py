@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from typing import Any
@@ -182,6 +183,24 @@ def test_prefixes_do_not_know_what_follows(fold: Fold, x: Array, data: st.DataOb
 
 
 # ---- scans
+
+
+@EVERY_SCAN
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_results_that_leave_past_the_caches_begin_as_others_do(fold: Fold, dtype: str, reverse: bool) -> None:
+    count = (17 << 20) // np.dtype(dtype).itemsize + 3
+    some = (1 + 0.01 * np.random.default_rng(0).standard_normal(count)).astype(dtype)
+    room = np.empty(count + 3, fold.of(fw)(some[:1]).dtype)
+    for strange, shift, exclusive in ((None, 0, False), (5, 1, True), (count // 2, 3, False), (count - 2, 2, True)):
+        x, out = some.copy(), room[shift : shift + count]
+        if strange is not None and x.dtype.kind == "f":
+            x[strange] = -np.nan  # results have the one NaN
+            x[strange // 2] *= 1e30  # products leave the normal range and are done again
+        ours = functools.partial(fold.of(fw), reverse=reverse, exclusive=exclusive)
+        part = slice(count // 3, None) if reverse else slice(count - count // 3)
+        ours(x, out=out)
+        assert same_bits(out[part], ours(x[part])), (strange, shift)
 
 
 @EVERY_SCAN
