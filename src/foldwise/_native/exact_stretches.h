@@ -27,13 +27,15 @@ class Stretches {
 
  public:
   static constexpr int64_t span = starts_in_floats<F> ? floats_per_check : 8192;
+  // Each span ends in checks, in which nothing more is asked for. Where spans are short, that is done further ahead.
+  static constexpr int64_t far_ahead = (sizeof(S) == 2 ? 2 : 1) * prefetch_distance;
 
   FW_OUTLINE void add(Total& total, const S* p, int64_t count, const S* next = nullptr) {
     while (count) {
       const int64_t some = std::min(span, count);
       const S* end = p + some;
       const bool apart = some == count && next && next != end;
-      const Ahead ahead{apart ? (next - p) * int64_t{sizeof(S)} : prefetch_distance, apart};
+      const Ahead ahead{apart ? (next - p) * int64_t{sizeof(S)} : far_ahead, apart};
       if (by_bits_ > 0) {
         --by_bits_;
         add_by_bits(total, p, some);

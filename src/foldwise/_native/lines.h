@@ -17,7 +17,7 @@ FW_INLINE void fetch_line(const char* p, bool second, bool apart) {
 }
 
 // Some instructions that do nothing, beside each line that is asked for: a processor that looks at fewer loads at a time reads
-// memory faster, an Intel Xeon by a sixth. Where data is in a cache, they cost nothing.
+// memory faster, an Intel Xeon by a sixth. Whoever does more with a line than convert and add has no need of them.
 FW_INLINE void hold_back() {
 #if defined(__x86_64__)
   asm volatile("nop\n nop\n nop\n nop");

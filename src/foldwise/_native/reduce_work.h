@@ -6,7 +6,7 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
-constexpr int64_t prefetch_bytes = 768 << 10;
+constexpr int64_t prefetch_bytes = 3 << 19;
 
 template <class F>
 struct ReduceWork {

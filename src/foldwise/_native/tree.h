@@ -65,7 +65,7 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
       constexpr int bytes = W * static_cast<int>(sizeof(*p));
       if (!prefetch || g * bytes % 64) return;
       fetch_line(soon + g * bytes, g * bytes & 64, ahead.apart);
-      hold_back();
+      if constexpr (static_lanes && bytes >= 32) hold_back();  // else there is more to do with a line
     };
     if (resume) {
       for (int g = 0; g < G; ++g) acc[g] = tile[first + g];
