@@ -35,7 +35,7 @@ class Stretches {
       const int64_t some = std::min(span, count);
       const S* end = p + some;
       const bool apart = some == count && next && next != end;
-      const Ahead ahead{apart ? (next - p) * int64_t{sizeof(S)} : far_ahead, apart};
+      const Ahead ahead{apart ? (next - p) * int64_t{sizeof(S)} : far_ahead, apart, 0, next != nullptr};
       if (by_bits_ > 0) {
         --by_bits_;
         add_by_bits(total, p, some);
@@ -68,7 +68,8 @@ class Stretches {
     }
     Acc lanes[vectors], folding[vectors];
     clear_flags();
-    fold_into_lanes<F, T::L, true>(p, count, T::L, lanes, false, ahead);
+    if (ahead.far) fold_into_lanes<F, T::L, true>(p, count, T::L, lanes, false, ahead);
+    else fold_into_lanes<F, T::L, false>(p, count, T::L, lanes);
     settle(lanes);
     if (lost_bits()) return false;
     std::copy_n(lanes, vectors, folding);

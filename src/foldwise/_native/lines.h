@@ -35,12 +35,13 @@ FW_INLINE void fetch_ahead(const char* p, int64_t count, int64_t stride, int64_t
   for (int64_t line = 0; line < count * std::abs(stride); line += 64) __builtin_prefetch(ahead + line, 0, 2);
 }
 
-// What will be read soon: how far from here, in bytes, whether that is apart from what is read now, and how much further it is
-// with each step of lanes (0: as far as the elements themselves go).
+// What will be read soon: how far from here, in bytes, whether that is apart from what is read now, how much further it is with
+// each step of lanes (0: as far as the elements themselves go), and whether it is in no cache.
 struct Ahead {
   int64_t distance = prefetch_distance;
   bool apart = false;
   int64_t pace = 0;
+  bool far = true;
 };
 
 }  // namespace foldwise::FOLDWISE_ISA

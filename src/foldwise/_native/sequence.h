@@ -42,15 +42,15 @@ class OpenSequence {
     slowness = slower;
   }
 
-  // `next` is where memory goes on afterwards.
+  // `next` is where memory goes on afterwards, or null if nothing need be fetched.
   FW_OUTLINE void take(const S* p, int64_t count, const S* next, Walk walk) {
     if constexpr (F::guarded) clear_flags();
     while (count) {
       const int64_t some = std::min(count, T::block - position % T::block);
       const S* end = p + some * k;
-      const S* then = some < count ? end : next;
+      const S* then = some < count || !next ? end : next;
       constexpr int64_t size = sizeof(S);
-      Ahead ahead{then == end ? prefetch_distance : (then - p) * size, then != end, L * k * size};
+      Ahead ahead{then == end ? prefetch_distance : (then - p) * size, then != end, L * k * size, next != nullptr};
       if (lead) {
         ahead = {lead - reinterpret_cast<const char*>(p), true, L * k * size / slowness};
         lead += some * k * size / slowness;
@@ -86,6 +86,7 @@ class OpenSequence {
   template <class G>
   FW_INLINE void fold_piece(const S* p, int64_t count, typename Terms<G>::Acc* tile, bool resume, Ahead ahead) const {
     if constexpr (G::heavy) fold_into_lanes<G, 0, false>(p, count * k, L * k, tile, resume);
+    else if (static_lanes && !ahead.far) fold_into_lanes<G, static_lanes, false>(p, count * k, L * k, tile, resume);
     else fold_into_lanes<G, static_lanes, true>(p, count * k, L * k, tile, resume, ahead);
     settle(tile);
   }

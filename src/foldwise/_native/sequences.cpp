@@ -99,7 +99,7 @@ struct Sequences {
       if (ends) start.advance(1);
       fold.open(state.begin(), k, first, tiles, plain.begin());
       walk(x, mask, first, end - first, [&](const char* p, int64_t some, const char* next) {
-        fold.take(state.begin(), p, some, next, here);
+        fold.take(state.begin(), p, some, from_memory ? next : nullptr, here);
       }, ends ? start.x : nullptr);
       fold.end(state.begin(), here);
     };

@@ -6,7 +6,7 @@
 namespace foldwise::FOLDWISE_ISA {
 
 // A walk shows elements first..first + count - 1: visit(p, some, next) for each stretch, `next` being where memory goes on
-// after it. Elements are those of `k` sequences, where they lie interleaved.
+// after it. (A fold that is to fetch nothing is given none.) Elements are those of `k` sequences, where they lie interleaved.
 using Visit = Calls<void(const char* p, int64_t some, const char* next)>;
 using Walk = Calls<void(int64_t first, int64_t count, Visit visit)>;
 
