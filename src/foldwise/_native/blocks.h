@@ -465,8 +465,8 @@ FW_INLINE int64_t stream_down(char* to, const char* from, int64_t bytes, int64_t
   return left;
 }
 
-inline void stream(char* to, const char* from, int64_t bytes, int64_t done = 0) {
-  done = stream_up(to, from, done, bytes);
+inline void stream(char* to, const char* from, int64_t bytes) {
+  const int64_t done = stream_up(to, from, 0, bytes);
   std::memcpy(to + done, from + done, bytes - done);
 }
 

@@ -9,13 +9,17 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #define FOLDWISE_WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
-const bool foldwise::lines_come_in_pairs = (__builtin_cpu_init(), __builtin_cpu_is("amd"));
 #else
-const bool foldwise::lines_come_in_pairs = false;
 #define FOLDWISE_WIDEST
 #endif
 
 namespace foldwise {
+
+#if defined(__x86_64__)
+const bool lines_come_in_pairs = (__builtin_cpu_init(), __builtin_cpu_is("amd"));
+#else
+const bool lines_come_in_pairs = false;
+#endif
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
-constexpr int64_t prefetch_bytes = 3 << 19;
+constexpr int64_t prefetch_bytes = 3 << 19;  // beyond this it is from memory: less is in some second cache
 
 template <class F>
 struct ReduceWork {
