@@ -196,8 +196,8 @@ def test_results_that_leave_past_the_caches_begin_as_others_do(fold: Fold, dtype
         x, out = some.copy(), room[shift : shift + count]
         if strange is not None and x.dtype.kind == "f":
             x[strange] = -np.nan  # results have the one NaN
-            far = np.repeat([1e37, 1e-37], 10)  # products leave the range of their accumulators and are done again
-            x[count // 2 - 400 : count // 2 - 380] = far if not reverse else far[::-1]
+            far = np.repeat([1e37, 1e-37], 24)  # products leave the range of their accumulators and are done again
+            x[count // 2 - 400 : count // 2 - 352] = far if not reverse else far[::-1]
         ours = functools.partial(fold.of(fw), reverse=reverse, exclusive=exclusive)
         part = slice(count // 3, None) if reverse else slice(count - count // 3)
         ours(x, out=out)
