@@ -35,11 +35,12 @@ FW_INLINE bool lost_bits() { return raised_flags(flag_of_any); }
 // A double without its lower bits, and those.
 template <int lower, int N>
 FW_INLINE void cut(const Pack<double, N>& x, Pack<double, N>& high, Pack<double, N>& low) {
+  const Pack<double, N> once = in_register(x);
   high = each([](auto v) {
     typedef typename VectorOf<int64_t, Pack<double, N>::width>::type Bits;
     return std::bit_cast<decltype(v)>(std::bit_cast<Bits>(v) & -(int64_t{1} << lower));
-  }, x);
-  low = x - high;
+  }, once);
+  low = once - high;
 }
 
 template <class S>

@@ -5,6 +5,17 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
+// All of four vectors together, in an order that is every ISA's own.
+template <class A, int N>
+FW_INLINE A summed(const Pack<A, N>& a) {
+  if constexpr (N == 1) return a[0];
+  else return summed(lower(a) + upper(a));
+}
+template <class A, class Vector>
+FW_INLINE A summed(const Vector (&four)[4]) {
+  return summed(Pack<A, native<A>>{{(four[0] + four[1]) + (four[2] + four[3])}});
+}
+
 template <class A, int levels>
 class Grid {
   static constexpr int W = native<A>;
@@ -40,14 +51,15 @@ class Grid {
   // whole.
   template <class Load, class Rest>
   FW_INLINE void take(int64_t count, Load&& load, Rest&& rest) {
+    Grid here = *this;  // in registers
     const auto step = [&](int64_t i, int v, auto whole) FW_INLINED {
       Vector x = load(i, whole);
 #pragma GCC unroll 4
       for (int k = 0; k < levels; ++k) {
-        const Vector sum = added_unnoted(sums_[k][v], x);
-        x -= sum - sums_[k][v];
-        sums_[k][v] = sum;
-        if (!flags_tell && k == 0) moved_[v] |= moved(k, v);
+        const Vector sum = added_unnoted(here.sums_[k][v], x);
+        x -= sum - here.sums_[k][v];
+        here.sums_[k][v] = sum;
+        if (!flags_tell && k == 0) here.moved_[v] |= here.moved(k, v);
       }
       rest(v, i, x);
     };
@@ -57,6 +69,7 @@ class Grid {
       for (int v = 0; v < vectors; ++v) step(i + v * W, v, std::true_type{});
     }
     for (; i < count; i += W) step(i, 0, std::false_type{});
+    *this = here;
   }
 
   // Whether some were not below that power of two: the sum left the anchor's binade, and says nothing.
@@ -69,7 +82,13 @@ class Grid {
     for (int i = 0; i < W; ++i) any |= all[i];
     return any >> (digits - 1) != 0;
   }
-  // What the anchors got: seen as integers, their differences count the anchor's units.
+  // What an anchor got, if the flags do not say that this is not exact.
+  FW_INLINE A sum(int k) const {
+    const Vector anchor = anchors_[k] - Vector{};
+    const Vector got[] = {sums_[k][0] - anchor, sums_[k][1] - anchor, sums_[k][2] - anchor, sums_[k][3] - anchor};
+    return summed<A>(got);
+  }
+  // What the anchors got in any case: seen as integers, their differences count the anchor's units.
   FW_INLINE void add_to(Total& total) const {
     for (int k = 0; k < levels; ++k) {
       int64_t units = 0;

@@ -27,15 +27,13 @@ class Stretches {
 
  public:
   static constexpr int64_t span = starts_in_floats<F> ? floats_per_check : 8192;
-  // Each span ends in checks, in which nothing more is asked for. Where spans are short, that is done further ahead.
-  static constexpr int64_t far_ahead = (sizeof(S) == 2 ? 2 : 1) * prefetch_distance;
 
   FW_OUTLINE void add(Total& total, const S* p, int64_t count, const S* next = nullptr) {
     while (count) {
       const int64_t some = std::min(span, count);
       const S* end = p + some;
       const bool apart = some == count && next && next != end;
-      const Ahead ahead{apart ? (next - p) * int64_t{sizeof(S)} : far_ahead, apart, 0, next != nullptr};
+      const Ahead ahead{apart ? (next - p) * int64_t{sizeof(S)} : prefetch_distance, apart, 0, next != nullptr};
       if (by_bits_ > 0) {
         --by_bits_;
         add_by_bits(total, p, some);
@@ -124,7 +122,11 @@ class Stretches {
   bool add_on_grid(Total& total, const S* p, int64_t count) {
     const auto summand = [&](auto k) {
       return [p, count](int64_t i, auto whole) FW_INLINED {
-        if constexpr (decltype(k)::value == 0) __builtin_prefetch(reinterpret_cast<const char*>(p + i) + prefetch_distance, 0, 2);
+        if constexpr (decltype(k)::value == 0) {
+          if (i * static_cast<int64_t>(sizeof(S)) % 64 == 0) {
+            __builtin_prefetch(reinterpret_cast<const char*>(p + i) + slow_prefetch_distance, 0, 2);
+          }
+        }
         return F::template summand<decltype(k)::value>(loaded(p, i, count, whole)).v[0];
       };
     };
@@ -145,17 +147,33 @@ class Stretches {
       for (int i = 0; i < W; ++i) {
         if (any[i] & std::numeric_limits<int64_t>::max()) return false;  // zeros have signs
       }
+      const Vector ends[] = {rests[0], rests[1], rests[2], rests[3]};
       settle(&grid);
-      settle(rests);
+      settle(ends);
       if (plainly ? lost_bits() : !F::linear && left_normal_range()) return false;
       if (grid.left()) return false;
-      grid.add_to(total);
-      if (plainly) total.add_all(reinterpret_cast<const double*>(rests), 4 * W);
+      add_all(total, grid, ends);
       return true;
     };
     if (exponent_ < above_all && on_this()) return true;
     const int before = std::exchange(exponent_, exponents_of(count, summand(std::integral_constant<int, 0>{})).above);
     return before != exponent_ && exponent_ < above_all && on_this();
+  }
+
+  // What anchors and rests hold: one number each, if that is exact.
+  template <int levels>
+  static FW_INLINE void add_all(Total& total, const Grid<double, levels>& grid, const Vector (&rests)[4]) {
+    double sums[levels + 1];
+    clear_flags();
+    for (int k = 0; k < levels; ++k) sums[k] = grid.sum(k);
+    sums[levels] = summed<double>(rests);
+    settle(sums);
+    if (!lost_bits()) {
+      for (const double sum : sums) total.add(sum);
+    } else {
+      grid.add_to(total);
+      total.add_all(reinterpret_cast<const double*>(rests), 4 * W);
+    }
   }
 
   // Whether grids were enough.

@@ -68,6 +68,7 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
       if constexpr (static_lanes && bytes >= 32) hold_back();  // else there is more to do with a line
     };
     if (resume) {
+#pragma GCC unroll 8
       for (int g = 0; g < G; ++g) acc[g] = tile[first + g];
     } else if (full) {
       const typename F::Source* row = p + first * W;
@@ -76,6 +77,7 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
       soon += pace;
       step = 1;
     } else {
+#pragma GCC unroll 8
       for (int g = 0; g < G; ++g) acc[g] = absence<F, W>();
     }
     for (; step < full; ++step) {
@@ -93,6 +95,7 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
         else if (left > 0) acc[g] = F::merge(acc[g], T::load_some(row + g * W, left));
       }
     }
+#pragma GCC unroll 8
     for (int g = 0; g < G; ++g) tile[first + g] = acc[g];
   };
   int64_t v = 0;

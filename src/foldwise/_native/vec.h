@@ -314,6 +314,17 @@ FW_INLINE Pack<A, N> load(const S* p) {
   return r;
 }
 
+// What is used twice is loaded once: a compiler that folds loads into their uses would load it for each.
+template <class A, int N>
+FW_INLINE Pack<A, N> in_register(Pack<A, N> a) {
+#if defined(__x86_64__)
+  if constexpr (Pack<A, N>::width > 1) {
+    for (auto& v : a.v) asm("" : "+v"(v));
+  }
+#endif
+  return a;
+}
+
 // The first `count` of N elements; the rest are `absent`.
 template <class A, int N, class S>
 FW_INLINE Pack<A, N> load_some(const S* p, int count, A absent) {
