@@ -3,7 +3,7 @@
 #pragma once
 #include <algorithm>
 
-#include "vec.h"
+#include "load_store.h"
 
 namespace foldwise::FOLDWISE_ISA {
 
@@ -429,6 +429,8 @@ FOLDWISE_EACH_VALUE(FOLDWISE_ELSEWHERE)
 #undef FOLDWISE_ELSEWHERE
 
 // ---- past the caches
+
+constexpr int64_t stream_bytes = 16 << 20;  // outputs beyond this bypass them
 
 FW_INLINE void stream_vector(char* to, const char* from) {
 #if defined(__AVX512F__)

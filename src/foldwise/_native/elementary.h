@@ -13,7 +13,7 @@
 #pragma once
 #include <iterator>
 
-#include "vec.h"
+#include "load_store.h"
 
 namespace foldwise::FOLDWISE_ISA {
 

@@ -44,7 +44,7 @@ struct ExactSequences : ReduceWork<F> {
       const auto fold = [&](auto in_floats) FW_INLINED {
         clear_flags();
         if constexpr (in_floats) fold_into_lanes_in_floats(p, count * k, row);
-        else fold_into_lanes<F, 0, true>(p, count * k, row, lanes);
+        else fold_into_lanes<F, 0, true>(p, count * k, row, lanes, false, Ahead{count * k * int64_t{sizeof(S)}});
         fold_interleaved_lanes<F>(lanes, k, ends);
         settle(ends);
         return !lost_bits();

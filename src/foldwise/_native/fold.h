@@ -15,7 +15,7 @@
 #include <tuple>
 
 #include "elementary.h"
-#include "vec.h"
+#include "load_store.h"
 
 namespace foldwise::FOLDWISE_ISA {
 

@@ -5,7 +5,6 @@
 namespace foldwise::FOLDWISE_ISA {
 
 constexpr int64_t segment_size = 1024;
-constexpr int64_t stream_bytes = 16 << 20;  // outputs beyond this bypass the caches
 
 template <class F>
 struct ScanWork {

@@ -78,7 +78,12 @@ struct ShortRows : ReduceWork<F> {
     const int64_t whole = (rows + W - 1) / W * W;
     for (int64_t c = 0; c < plan.count; ++c) std::fill(columns + c * batch + rows, columns + c * batch + whole, reader.absent);
     const Rows<S> turned{reinterpret_cast<const char*>(columns), batch * size, nullptr, plan.count};
-    for (int64_t i = 0; i < rows; i += W) give(i, few_rows_vector<G>(turned, i));
+    const int64_t row_bytes = plan.count * size;
+    const char* soon = x + slow_prefetch_distance;
+    for (int64_t i = 0; i < rows; i += W) {
+      if (prefetch) fetch_lines(soon + i * row_bytes, W * row_bytes, false);
+      give(i, few_rows_vector<G>(turned, i));
+    }
   }
 
   // Folds some rows into results.

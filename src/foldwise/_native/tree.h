@@ -56,11 +56,12 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
   constexpr int group = L_vectors<F> < most ? L_vectors<F> : most;
   const int64_t full = count / lanes;
   const int64_t rest = count % lanes;
-  const int64_t pace = ahead.pace ? ahead.pace : lanes * static_cast<int64_t>(sizeof(*p));
+  const bool in_turn = !static_lanes && !ahead.pace;
   const auto fold_group = [&]<int G>(std::integral_constant<int, G>, int64_t first) FW_INLINED {
     typename T::Acc acc[G];
     int64_t step = 0;
-    const char* soon = reinterpret_cast<const char*>(p + first * W) + ahead.distance;
+    const char* soon = reinterpret_cast<const char*>(p + (in_turn ? first * full : first) * W) + ahead.distance;
+    const int64_t pace = ahead.pace ? ahead.pace : (in_turn ? G * W : lanes) * static_cast<int64_t>(sizeof(*p));
     const auto fetch = [&](int g) FW_INLINED {
       constexpr int bytes = W * static_cast<int>(sizeof(*p));
       if (!prefetch || g * bytes % 64) return;

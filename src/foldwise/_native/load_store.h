@@ -1,0 +1,218 @@
+// Packs come from memory and go there: widened without rounding, narrowed with one.
+#pragma once
+#include <algorithm>
+
+#include "vec.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+template <class T, int W>
+FW_INLINE auto load_vector(const void* p) {
+  return static_cast<typename VectorOf<T, W>::type>(*static_cast<const typename VectorOf<T, W>::loose*>(p));
+}
+template <class V>
+FW_INLINE void store_vector(void* p, V v) {
+  typedef V Loose __attribute__((aligned(1), may_alias));
+  *static_cast<Loose*>(p) = v;
+}
+
+// W elements of S, widened to A without rounding.
+template <class A, int W, class S>
+FW_INLINE typename VectorOf<A, W>::type load_as(const S* p) {
+  if constexpr (std::is_same_v<A, S>) {
+    return load_vector<A, W>(p);
+  } else if constexpr (std::is_same_v<A, double> && (std::is_same_v<S, half> || std::is_same_v<S, bfloat>)) {
+#if defined(__AVX512F__)
+    if constexpr (W == 8) return (typename VectorOf<double, 8>::type)_mm512_cvtps_pd((__m256)load_as<float, 8>(p));
+#endif
+    return __builtin_convertvector(load_as<float, W>(p), typename VectorOf<double, W>::type);
+  } else if constexpr (std::is_same_v<S, bfloat>) {
+    typename VectorOf<std::uint32_t, W>::type wide;
+#if defined(__AVX512F__)
+    if constexpr (W == 16) {
+      wide = (typename VectorOf<std::uint32_t, W>::type)_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)p));
+    } else
+#endif
+#if defined(__AVX2__)
+    if constexpr (W == 8) {
+      wide = (typename VectorOf<std::uint32_t, W>::type)_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)p));
+    } else
+#endif
+      wide = __builtin_convertvector(load_vector<std::uint16_t, W>(p), decltype(wide));
+    return std::bit_cast<typename VectorOf<float, W>::type>(wide << 16);
+  } else if constexpr (std::is_same_v<S, half>) {
+#if defined(__AVX512F__)
+    if constexpr (W == 16) return (typename VectorOf<float, 16>::type)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p));
+#endif
+#if defined(__F16C__)
+    if constexpr (W == 8) return (typename VectorOf<float, 8>::type)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p));
+#endif
+    // Place sign, exponent and fraction, then let one exact product mend the exponent (subnormals too).
+    typedef typename VectorOf<std::uint32_t, W>::type Bits;
+    const Bits h = __builtin_convertvector(load_vector<std::uint16_t, W>(p), Bits);
+    const auto scaled = std::bit_cast<typename VectorOf<float, W>::type>((h & 0x7fffu) << 13) * 0x1p112f;
+    const Bits special = (Bits)((h & 0x7c00u) == 0x7c00u) & 0x7f800000u;
+    return std::bit_cast<typename VectorOf<float, W>::type>(std::bit_cast<Bits>(scaled) | special | ((h & 0x8000u) << 16));
+  } else {
+#if defined(__AVX512F__)
+    if constexpr (std::is_same_v<A, double> && std::is_same_v<S, float> && W == 8)
+      return (typename VectorOf<double, 8>::type)_mm512_cvtps_pd(_mm256_loadu_ps(p));
+    if constexpr (std::is_same_v<A, int64_t> && std::is_same_v<S, std::int32_t> && W == 8)
+      return (typename VectorOf<int64_t, 8>::type)_mm512_cvtepi32_epi64(_mm256_loadu_si256((const __m256i*)p));
+#endif
+    return __builtin_convertvector(load_vector<S, W>(p), typename VectorOf<A, W>::type);
+  }
+}
+
+template <class A, int N, class S>
+FW_INLINE Pack<A, N> load(const S* p) {
+  Pack<A, N> r;
+  for (int c = 0; c < Pack<A, N>::chunks; ++c) r.v[c] = load_as<A, Pack<A, N>::width>(p + c * Pack<A, N>::width);
+  return r;
+}
+
+// What is used twice is loaded once: a compiler that folds loads into their uses would load it for each.
+template <class A, int N>
+FW_INLINE Pack<A, N> in_register(Pack<A, N> a) {
+#if defined(__x86_64__)
+  if constexpr (Pack<A, N>::width > 1) {
+    for (auto& v : a.v) asm("" : "+v"(v));
+  }
+#endif
+  return a;
+}
+
+#if defined(__AVX512BW__)
+FW_INLINE __mmask64 first_bytes(int64_t count) { return _bzhi_u64(~uint64_t{0}, static_cast<unsigned>(count)); }
+#endif
+
+// The first `count` elements, and zeros.
+template <class S, int N>
+struct Padded {
+  alignas(64) S elements[N < 64 / static_cast<int>(sizeof(S)) ? 64 / sizeof(S) : N];
+
+  FW_INLINE Padded(const S* p, int count) {
+#if defined(__AVX512BW__)
+    constexpr int each = 64 / static_cast<int>(sizeof(S));
+    for (int i = 0; i < N; i += each) {
+      _mm512_store_si512(elements + i, _mm512_maskz_loadu_epi8(first_bytes(std::clamp(count - i, 0, each) * sizeof(S)), p + i));
+    }
+#else
+    std::memset(elements, 0, sizeof elements);
+    const char* from = reinterpret_cast<const char*>(p);
+    char* to = reinterpret_cast<char*>(elements);
+#pragma GCC unroll 7
+    for (int bytes = 64; bytes >= 1; bytes /= 2) {
+      if (!(count * static_cast<int>(sizeof(S)) & bytes)) continue;
+      std::memcpy(to, from, bytes);
+      from += bytes, to += bytes;
+    }
+#endif
+  }
+};
+
+// The first `count` of N elements; the rest are `absent`.
+template <class A, int N, class S>
+FW_INLINE Pack<A, N> load_some(const S* p, int count, A absent) {
+#if defined(__AVX512BW__)
+  if constexpr (sizeof(A) == sizeof(S) && N == native<A>) {
+    using Vector = typename Pack<A, N>::Vector;
+    return {{(Vector)_mm512_mask_loadu_epi8((__m512i)splat<A, N>(absent).v[0], first_bytes(count * sizeof(S)), p)}};
+  }
+#endif
+  const Padded<S, N> padded(p, count);
+  Pack<A, N> some = load<A, N>(padded.elements);
+  constexpr int width = Pack<A, N>::width;
+  using Place = bits_of<A>;
+  const auto places = []<int... i>(std::integer_sequence<int, i...>) {
+    return typename VectorOf<Place, width>::type{static_cast<Place>(i)...};
+  }(std::make_integer_sequence<int, width>{});
+  for (int c = 0; c < Pack<A, N>::chunks; ++c) {
+    const auto present = places < static_cast<Place>(std::min(count - c * width, width));
+    some.v[c] = present ? some.v[c] : absent - typename Pack<A, N>::Vector{};
+  }
+  return some;
+}
+
+// Rounds once, to nearest even, from the accumulator's type to a narrower one.
+FW_INLINE half to_half(float value) {
+#if defined(__F16C__)
+  return {static_cast<std::uint16_t>(_cvtss_sh(value, 0))};
+#else
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t magnitude = bits & 0x7fffffffu;
+  std::uint32_t h;
+  if (magnitude > 0x7f800000u) {
+    h = 0x7e00;
+  } else if (magnitude >= 0x47800000u) {
+    h = 0x7c00;
+  } else if (magnitude < 0x38800000u) {  // subnormal: adding 1/2 aligns the last place, in the hardware's rounding
+    h = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
+  } else {
+    h = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  }
+  return {static_cast<std::uint16_t>(h | ((bits >> 16) & 0x8000u))};
+#endif
+}
+
+FW_INLINE bfloat to_bfloat(float value) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return {0x7fc0};
+  return {static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
+}
+
+// A double rounded to float so that a second rounding, to a sixteen-bit float, gives what one rounding would:
+// truncated, with the last bit set when anything was lost.
+FW_INLINE float to_odd_float(double value) {
+  float near = static_cast<float>(value);
+  const double back = near;
+  if (back == value || value != value || std::bit_cast<std::uint32_t>(near) & 1u) return near;
+  const bool away = (value > 0) == (back > value);
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(near);
+  return std::bit_cast<float>(away ? bits - 1 : bits + 1);
+}
+
+template <class Out, class A, int N>
+FW_INLINE void store(Out* p, const Pack<A, N>& a) {
+  constexpr int W = Pack<A, N>::width;
+  for (int c = 0; c < Pack<A, N>::chunks; ++c) {
+    if constexpr (std::is_same_v<Out, A>) {
+      store_vector(p + c * W, a.v[c]);
+    } else if constexpr (std::is_same_v<A, double> && std::is_same_v<Out, float>) {
+#if defined(__AVX512F__)
+      if constexpr (W == 8) _mm256_storeu_ps(p + c * W, _mm512_cvtpd_ps((__m512d)a.v[c]));
+      else
+#endif
+      store_vector(p + c * W, __builtin_convertvector(a.v[c], typename VectorOf<float, W>::type));
+    } else if constexpr (std::is_same_v<Out, bfloat>) {
+      typedef typename VectorOf<std::uint32_t, W>::type Bits;
+      const Bits bits = std::bit_cast<Bits>(a.v[c]);
+      const Bits rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;  // a canonical NaN stays one
+#if defined(__AVX512F__)
+      if constexpr (W == 16) _mm256_storeu_si256((__m256i*)(p + c * W), _mm512_cvtepi32_epi16((__m512i)rounded));
+      else
+#endif
+      store_vector(p + c * W, __builtin_convertvector(rounded, typename VectorOf<std::uint16_t, W>::type));
+    } else {
+      static_assert(std::is_same_v<Out, half>);
+#if defined(__AVX512F__)
+      if constexpr (W == 16) {
+        _mm256_storeu_si256((__m256i*)(p + c * W), _mm512_cvtps_ph((__m512)a.v[c], 0));
+        continue;
+      }
+#endif
+#if defined(__F16C__)
+      if constexpr (W == 8) {
+        _mm_storeu_si128((__m128i*)(p + c * W), _mm256_cvtps_ph((__m256)a.v[c], 0));
+        continue;
+      }
+#endif
+      for (int i = 0; i < W; ++i) {
+        const half each = to_half(a.v[c][i]);
+        std::memcpy(static_cast<void*>(p + c * W + i), &each, sizeof each);  // where nothing is aligned
+      }
+    }
+  }
+}
+
+}  // namespace foldwise::FOLDWISE_ISA
