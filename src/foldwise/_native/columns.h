@@ -15,7 +15,7 @@ template <class F>
 struct Strips : ReduceWork<F> {
   FOLDWISE_REDUCE_WORK(F)
 
-  static constexpr int64_t tile_columns = is_exact<F> ? 16384 / size : 2048, few_rows_columns = 4096, least_columns = 128;
+  static constexpr int64_t tile_columns = is_exact<F> ? 32768 / size : 2048, few_rows_columns = 4096, least_columns = 128;
 
   const Axis& kept;
   const bool contiguous;

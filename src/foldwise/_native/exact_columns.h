@@ -206,9 +206,10 @@ struct ExactColumns : Strips<F> {
   void fold_down_in_floats(const Rows<S>& rows, int64_t width, double* sums) const {
     const S* p[streams];
     for (int r = 0; r < streams; ++r) p[r] = rows(r);
-    const int64_t ahead = rows.ahead(0, streams);
+    const Onward onward(rows, streams, width * W * int64_t{sizeof(S)}, rows.ahead(0, streams));
     int64_t c = 0;
     for (; c + floats_at_once <= width * W; c += floats_at_once) {
+      const int64_t ahead = onward(c * int64_t{sizeof(S)});
       Floats sum;
 #pragma GCC unroll 8
       for (int r = 0; r < streams; ++r) {
@@ -251,8 +252,10 @@ struct ExactColumns : Strips<F> {
     const auto fold_streams = [&]<int R>(std::integral_constant<int, R>, int64_t first) FW_INLINED {
       const S* p[R];
       for (int r = 0; r < R; ++r) p[r] = rows(first + r) + column;
-      const int64_t ahead = rows.ahead(0, streams);
+      constexpr int64_t vector_bytes = W * int64_t{sizeof(S)};
+      const Onward onward(rows, R, width * vector_bytes, rows.ahead(0, R));
       const auto fold_vectors = [&]<int G>(std::integral_constant<int, G>, int64_t v) FW_INLINED {
+        const int64_t ahead = onward(v * vector_bytes);
         Acc acc[G];
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) {
@@ -268,7 +271,7 @@ struct ExactColumns : Strips<F> {
 #pragma GCC unroll 8
         for (int g = 0; g < G; ++g) store_parts(sums + (v + g) * W, row, acc[g]);
       };
-      constexpr int a_line = std::max(1, 64 / (W * static_cast<int>(sizeof(S))));
+      constexpr int a_line = std::max<int>(1, 64 / vector_bytes);
       int64_t v = 0;
       for (; v + a_line <= width; v += a_line) fold_vectors(std::integral_constant<int, a_line>{}, v);
       if constexpr (a_line > 1) {

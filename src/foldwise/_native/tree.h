@@ -121,6 +121,22 @@ struct Rows {
   FW_INLINE int64_t ahead(int64_t row, int64_t later) const { return places ? stream_distance : (later - row) * stride; }
 };
 
+// What is read soon where some rows are read side by side: what lies further on in them; towards their ends, and from short ones,
+// what the rows begin with that are read next.
+struct Onward {
+  int64_t near, next, turn;
+
+  // `to_next`: from each of the rows to the one that comes next in its place.
+  template <class S>
+  FW_INLINE Onward(const Rows<S>& rows, int64_t side_by_side, int64_t row_bytes, int64_t to_next) {
+    const int64_t share = prefetch_distance / side_by_side;
+    near = rows.places ? stream_distance : row_bytes < 4 * share ? row_bytes : share;
+    next = rows.places ? near : near - row_bytes + to_next;
+    turn = row_bytes - near;
+  }
+  FW_INLINE int64_t operator()(int64_t done) const { return done < turn ? near : next; }
+};
+
 // The same for columns: row r of `rows` goes to lane r mod L, `width` native vectors of columns wide.
 // In cache, lane by lane, so that a lane stays in registers.
 template <class F>
@@ -175,8 +191,10 @@ FW_INLINE void fold_rows_streaming(const Rows<typename F::Source>& rows, int64_t
       const S* p[R];
       for (int r = 0; r < R; ++r) p[r] = rows(row + r * T::L);
       const int64_t next = row + R * T::L < rows.count ? row + R * T::L : lane + 1 < lanes ? lane + 1 : rows.count;
-      const int64_t ahead = rows.ahead(row, next);
+      constexpr int64_t vector_bytes = W * int64_t{sizeof(S)};
+      const Onward onward(rows, R, width * vector_bytes, rows.ahead(row, next));
       for (int64_t v = 0; v < width; ++v) {
+        const int64_t ahead = onward(v * vector_bytes);
         typename T::Acc acc;
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) {
@@ -209,8 +227,11 @@ FW_INLINE void fold_rows_by_branch(const Rows<typename F::Source>& rows, int64_t
     const S* p[leaves * steps];
     for (int i = 0; i < leaves * steps; ++i) p[i] = rows(branch + i / steps * branches + i % steps * T::L);
     const bool last = branch + 1 == branches && !rows.places;  // then the next strip is read
-    const int64_t ahead = last ? width * T::W * int64_t{sizeof(S)} - branch * rows.stride : rows.ahead(branch, branch + 1);
+    constexpr int64_t vector_bytes = T::W * int64_t{sizeof(S)};
+    const int64_t to_next = last ? width * vector_bytes - branch * rows.stride : rows.ahead(branch, branch + 1);
+    const Onward onward(rows, leaves * steps, width * vector_bytes, to_next);
     for (int64_t v = 0; v < width; ++v) {
+      const int64_t ahead = onward(v * vector_bytes);
       typename T::Acc acc[leaves];
 #pragma GCC unroll 8
       for (int leaf = 0; leaf < leaves; ++leaf) {
