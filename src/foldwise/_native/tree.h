@@ -214,42 +214,57 @@ FW_INLINE void fold_rows_streaming(const Rows<typename F::Source>& rows, int64_t
   }
 }
 
-// Two whole steps of rows: lanes l, l + 8, l + 16, ... are a branch of the tree over halves, so they fold in registers,
-// and only eight rows of the tile are left: the branches.
-constexpr int branches = 8;
+// A few rows for each lane: lanes l, l + 8, l + 16, ... are a branch of the tree over halves, so they fold in registers, and at
+// most eight rows of the tile are left: the branches.
+constexpr int64_t branches = 8, most_branch_steps = 5;
 
 template <class F>
-FW_INLINE void fold_rows_by_branch(const Rows<typename F::Source>& rows, int64_t width, typename Terms<F>::Acc* tile) {
+FW_INLINE int64_t fold_rows_by_branch(const Rows<typename F::Source>& rows, int64_t width, typename Terms<F>::Acc* tile) {
   using T = Terms<F>;
   using S = typename F::Source;
-  constexpr int leaves = T::L / branches, steps = 2;
-  for (int branch = 0; branch < branches; ++branch) {
-    const S* p[leaves * steps];
-    for (int i = 0; i < leaves * steps; ++i) p[i] = rows(branch + i / steps * branches + i % steps * T::L);
-    const bool last = branch + 1 == branches && !rows.places;  // then the next strip is read
-    constexpr int64_t vector_bytes = T::W * int64_t{sizeof(S)};
+  constexpr int leaves = T::L / branches;
+  constexpr int64_t vector_bytes = T::W * int64_t{sizeof(S)};
+  const int64_t steps = (rows.count + T::L - 1) / T::L, in_last_step = rows.count - (steps - 1) * T::L;
+  const int64_t used = std::min(branches, rows.count);
+  for (int64_t branch = 0; branch < used; ++branch) {
+    // So many leaves have a row in the last step, too.
+    const int64_t longer = std::clamp<int64_t>((in_last_step - branch + branches - 1) / branches, 0, leaves);
+    const int64_t present = steps > 1 ? leaves : longer;
+    const S* p[leaves * most_branch_steps];
+    for (int64_t leaf = 0; leaf < present; ++leaf) {
+      for (int64_t step = 0; step < steps - (leaf >= longer); ++step) {
+        p[leaf * steps + step] = rows(branch + leaf * branches + step * T::L);
+      }
+    }
+    const bool last = branch + 1 == used && !rows.places;  // then the next strip is read
     const int64_t to_next = last ? width * vector_bytes - branch * rows.stride : rows.ahead(branch, branch + 1);
-    const Onward onward(rows, leaves * steps, width * vector_bytes, to_next);
+    const Onward onward(rows, std::max<int64_t>(1, rows.count / branches), width * vector_bytes, to_next);
     for (int64_t v = 0; v < width; ++v) {
       const int64_t ahead = onward(v * vector_bytes);
       typename T::Acc acc[leaves];
 #pragma GCC unroll 8
       for (int leaf = 0; leaf < leaves; ++leaf) {
-#pragma GCC unroll 2
-        for (int step = 0; step < steps; ++step) {
-          const S* here = p[leaf * steps + step] + v * T::W;
+        if (leaf >= present) break;
+        const S* const* at = p + leaf * steps;
+        __builtin_prefetch(reinterpret_cast<const char*>(at[0] + v * T::W) + ahead, 0, 2);
+        acc[leaf] = T::load(at[0] + v * T::W);
+        for (int64_t step = 1; step < steps - (leaf >= longer); ++step) {
+          const S* here = at[step] + v * T::W;
           __builtin_prefetch(reinterpret_cast<const char*>(here) + ahead, 0, 2);
-          acc[leaf] = step ? joined<F, T::W>(acc[leaf], here) : T::load(here);
+          acc[leaf] = joined<F, T::W>(acc[leaf], here);
         }
       }
 #pragma GCC unroll 3
       for (int half = leaves / 2; half >= 1; half /= 2) {
 #pragma GCC unroll 4
-        for (int leaf = 0; leaf < half; ++leaf) acc[leaf] = F::merge(acc[leaf], acc[leaf + half]);
+        for (int leaf = 0; leaf < half; ++leaf) {
+          if (leaf + half < present) acc[leaf] = F::merge(acc[leaf], acc[leaf + half]);
+        }
       }
       tile[branch * width + v] = acc[0];
     }
   }
+  return used;
 }
 
 // All rows of at most one block into the tile; returns how many of its rows are left to fold.
@@ -258,9 +273,8 @@ FW_INLINE int64_t fold_rows(const Rows<typename F::Source>& rows, int64_t lanes,
                             typename Terms<F>::Acc* tile) {
   if constexpr (F::heavy) {
     fold_rows_by_lane<F>(rows, lanes, width, tile);
-  } else if (from_memory && lanes == Terms<F>::L && rows.count == 2 * lanes) {
-    fold_rows_by_branch<F>(rows, width, tile);
-    return branches;
+  } else if (from_memory && rows.count <= most_branch_steps * Terms<F>::L) {
+    return fold_rows_by_branch<F>(rows, width, tile);
   } else if (from_memory) {
     fold_rows_streaming<F>(rows, lanes, width, tile);
   } else {
