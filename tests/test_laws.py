@@ -204,6 +204,18 @@ def test_results_that_leave_past_the_caches_begin_as_others_do(fold: Fold, dtype
         assert same_bits(out[part], ours(x[part])), (strange, shift)
 
 
+@EVERY_REDUCTION
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+def test_columns_from_memory_fold_as_each_by_itself(fold: Fold, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    for rows in (9, 31, 32, 63, 64, 65, 100, 128, 161, 200, 256, 320, 321, 513):
+        columns = (2 << 20) // (rows * np.dtype(dtype).itemsize) + 5
+        x = (1 + 3 * rng.standard_normal((rows, columns))).astype(dtype)
+        together = fold.of(fw)(x, axis=0)
+        for column in (0, 1, columns // 2, columns - 1):
+            assert same_bits(together[column], fold.of(fw)(x[:, column].copy())), (rows, column)
+
+
 @EVERY_SCAN
 @given(x=made(), data=st.data())
 def test_exclusive_is_inclusive_shifted(fold: Fold, x: Array, data: st.DataObject) -> None:
