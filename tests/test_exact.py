@@ -239,6 +239,22 @@ def test_one_small_number_is_not_lost_among_ones(dtype: str) -> None:
 
 
 @EVERY_FLOAT
+@pytest.mark.parametrize("fold", ["sum", "sumsquare"])
+def test_no_column_shows_in_another(fold: str, dtype: str) -> None:
+    """Columns over every exponent among ordinary ones, at other places in each part that a thread takes at a time."""
+    fw.set_num_threads(1)
+    rng = exact_calls.generator(fold, dtype)
+    kind = cases.dtype_of(dtype)
+    columns = 3 * 32768 // kind.itemsize
+    x = hard.normal(rng, kind, 140, columns)
+    difficult = np.repeat(rng.random(columns // 64) < 0.2, 64)
+    x[:, difficult] = hard.every_exponent(rng, kind, 140, np.count_nonzero(difficult))
+    found = exactly_folded(fold, x, axis=0)
+    assert same_bits(found, exactly_folded(fold, x.T.copy(), axis=1))
+    assert same_bits(found[5::64], exactly.reduced(fold, x[:, 5::64], kind))
+
+
+@EVERY_FLOAT
 @EVERY_KIND
 def test_no_axis_folds_each_element_by_itself(kind: hard.Kind, dtype: str) -> None:
     """Rounded into the result's dtype; a zero is positive here, too."""

@@ -16,6 +16,7 @@ struct Strips : ReduceWork<F> {
   FOLDWISE_REDUCE_WORK(F)
 
   static constexpr int64_t tile_columns = is_exact<F> ? 32768 / size : 2048, few_rows_columns = 4096, least_columns = 128;
+  static constexpr int64_t most_columns = std::max(tile_columns, few_rows_columns);
 
   const Axis& kept;
   const bool contiguous;

@@ -1,5 +1,7 @@
 // Exact sums of columns: so many rows at a time, added to what is there, each under one check of the flags.
 #pragma once
+#include <bitset>
+
 #include "columns.h"
 #include "exact_rounding.h"
 #include "exact_stretches.h"
@@ -14,7 +16,7 @@ struct ExactColumns : Strips<F> {
   static constexpr int64_t batch_rows = F::linear ? 128 : 16;  // squares are farther apart
   static constexpr int64_t streams = 8;
   using Outputs = ExactOutputs<F::parts + 1>;
-  static constexpr int64_t group = Outputs::group;
+  static constexpr int64_t group = Outputs::group, most_groups = (In::most_columns + group - 1) / group;
   const Outputs outputs;
 
   explicit ExactColumns(const ReducePlan& p) : In(p), outputs(p, scatter) {}
@@ -27,7 +29,7 @@ struct ExactColumns : Strips<F> {
     Tiles<double> numbers, batch_parts;
     double *const current, *const lost, *const batch;
     Tiles<Total> totals;
-    uint64_t spilled = 0;  // a bit for each group
+    std::bitset<most_groups> spilled;
     bool empty = true;
     Patience floats, groups;
     Stretches<F> stretches;
@@ -37,7 +39,7 @@ struct ExactColumns : Strips<F> {
           lost(current + F::parts * columns), batch(batch_parts.data), totals(columns) {}
 
     void clear(int64_t columns) {
-      used = columns, empty = true, spilled = 0;
+      used = columns, empty = true, spilled.reset();
       std::fill_n(lost, row, 0.0);
     }
     // Calls with the place of every vector of the group that begins at `first`: among rows, and in a small copy of the group.
@@ -48,12 +50,12 @@ struct ExactColumns : Strips<F> {
         for (int64_t c = 0; c < here; c += W) each(m * row + first + c, m * group + c);
       }
     }
-    Total* spilled_at(int64_t first) const { return spilled >> (first / group) & 1 ? totals.data + first : nullptr; }
+    Total* spilled_at(int64_t first) const { return spilled[first / group] ? totals.data + first : nullptr; }
     Total* spill(int64_t first) {
       if (!spilled_at(first)) {
         for (int64_t c = first; c < std::min(first + group, used); ++c) new (totals.data + c) Total;
       }
-      spilled |= uint64_t{1} << (first / group);
+      spilled[first / group] = true;
       return totals.data + first;
     }
     // Takes `batch`, exact parts, and leaves it to be written again.
