@@ -1,6 +1,7 @@
 // Columns: strips of the innermost kept axis.
 #pragma once
 #include "reduce_work.h"
+#include "rows.h"
 
 namespace foldwise::FOLDWISE_ISA {
 
@@ -132,10 +133,10 @@ struct Columns : Strips<F> {
   }
 
   void fold_columns() {
-    const int64_t lanes = blocks > 1 ? L : std::min<int64_t>(L, plan.count);
+    const int64_t lanes = std::min<int64_t>(L, plan.count);
     if (blocks <= 1) {
       return divide(plan, count, unit_bytes, [&](int64_t first, int64_t last) {
-        Tiles<CarefulAcc> tile(few ? 0 : lanes * vectors);
+        Tiles<CarefulAcc> tile(few ? 0 : std::max<int64_t>(lanes, std::bit_width(unsigned{L})) * vectors);
         const StripRoom<S> room = this->room();
         for (int64_t unit = first; unit < last; ++unit) {
           const Rows<S> rows = rows_of(unit, 0, room);
@@ -143,8 +144,8 @@ struct Columns : Strips<F> {
             if (few) return finish_row<G>(unit, [&](int64_t v) FW_INLINED { return few_rows_vector<G>(rows, v * W); });
             auto* lanes_of_g = reinterpret_cast<typename Terms<G>::Acc*>(tile.data);
             const int64_t width = vectors_of(unit);
-            fold_lanes<G>(lanes_of_g, fold_rows<G>(rows, lanes, width, prefetch, lanes_of_g), width);
-            return finish_row<G>(unit, [&](int64_t v) FW_INLINED { return lanes_of_g[v]; });
+            const auto* results = fold_rows<G>(rows, lanes, width, prefetch, lanes_of_g);
+            return finish_row<G>(unit, [&](int64_t v) FW_INLINED { return results[v]; });
           }));
         }
       });

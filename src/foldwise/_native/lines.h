@@ -7,8 +7,8 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
-// Further ahead, lines are fetched twice or too early: at 8 KB exact sums of doubles lose a quarter of their speed. Kernels that
-// do much more than memory's time allows ask for what is nearer.
+// Not further ahead: at 8 KB exact sums of doubles lose a quarter of their speed. Kernels that do much more than memory's time
+// allows ask for what is nearer.
 constexpr int prefetch_distance = 5632, slow_prefetch_distance = 2304;
 constexpr int stream_distance = 512;
 

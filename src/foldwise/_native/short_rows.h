@@ -3,6 +3,7 @@
 #include "exact_rounding.h"
 #include "exact_stretches.h"
 #include "reduce_work.h"
+#include "rows.h"
 
 namespace foldwise::FOLDWISE_ISA {
 

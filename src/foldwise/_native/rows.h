@@ -1,0 +1,240 @@
+// Rows that lie side by side, folded into each other: columns.
+#pragma once
+#include <array>
+#include <bit>
+
+#include "tree.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+// Where the rows of a block lie: evenly spaced, or each at a place of its own.
+template <class S>
+struct Rows {
+  const char* first;
+  int64_t stride;
+  const char* const* places;
+  int64_t count;
+
+  FW_INLINE const S* operator()(int64_t row) const {
+    return reinterpret_cast<const S*>(places ? places[row] : first + row * stride);
+  }
+  // How far from a row lies one that is read later, in bytes, where they are evenly spaced.
+  FW_INLINE int64_t ahead(int64_t row, int64_t later) const { return (later - row) * stride; }
+};
+
+// What is read soon where some rows are read side by side: what lies further on in them; towards their ends, and from short ones,
+// what the rows begin with that are read next.
+struct Onward {
+  int64_t near, next, turn;
+
+  // `to_next`: from each of the rows to the one that comes next in its place.
+  template <class S>
+  FW_INLINE Onward(const Rows<S>& rows, int64_t side_by_side, int64_t row_bytes, int64_t to_next) {
+    const int64_t share = prefetch_distance / side_by_side;
+    near = rows.places ? stream_distance : row_bytes < 4 * share ? row_bytes : share;
+    next = rows.places ? near : near - row_bytes + to_next;
+    turn = row_bytes - near;
+  }
+  FW_INLINE int64_t operator()(int64_t done) const { return done < turn ? near : next; }
+};
+
+// The same for columns: row r of `rows` goes to lane r mod L, `width` native vectors of columns wide.
+// In cache, lane by lane, so that a lane stays in registers.
+template <class F>
+FW_INLINE void fold_rows_by_lane(const Rows<typename F::Source>& rows, int64_t lanes, int64_t width,
+                                 typename Terms<F>::Acc* tile) {
+  using T = Terms<F>;
+  constexpr int W = T::W;
+  constexpr int group = F::heavy ? 1 : 4;
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    typename T::Acc* out = tile + lane * width;
+    if (lane >= rows.count) {
+      for (int64_t v = 0; v < width; ++v) out[v] = absence<F, W>();
+      continue;
+    }
+    const auto fold_group = [&]<int G>(std::integral_constant<int, G>, int64_t v) FW_INLINED {
+      typename T::Acc acc[G];
+      const typename F::Source* p = rows(lane) + v * W;
+#pragma GCC unroll 4
+      for (int g = 0; g < G; ++g) acc[g] = T::load(p + g * W);
+      for (int64_t row = lane + T::L; row < rows.count; row += T::L) {
+        p = rows(row) + v * W;
+#pragma GCC unroll 4
+        for (int g = 0; g < G; ++g) acc[g] = joined<F, W>(acc[g], p + g * W);
+      }
+#pragma GCC unroll 4
+      for (int g = 0; g < G; ++g) out[v + g] = acc[g];
+    };
+    int64_t v = 0;
+    for (; v + group <= width; v += group) fold_group(std::integral_constant<int, group>{}, v);
+    if constexpr (group > 1) {
+      for (; v < width; ++v) fold_group(std::integral_constant<int, 1>{}, v);
+    }
+  }
+}
+
+// From memory, eight rows of a lane at a time, each a stream of its own; the lane waits in the tile meanwhile, and the next
+// eight rows are on their way into the second cache.
+template <class F>
+FW_INLINE void fold_rows_streaming(const Rows<typename F::Source>& rows, int64_t lanes, int64_t width,
+                                   typename Terms<F>::Acc* tile) {
+  using T = Terms<F>;
+  using S = typename F::Source;
+  constexpr int W = T::W;
+  constexpr int streams = 8;
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    typename T::Acc* out = tile + lane * width;
+    if (lane >= rows.count) {
+      std::fill(out, out + width, absence<F, W>());
+      continue;
+    }
+    const auto fold_streams = [&]<int R>(std::integral_constant<int, R>, int64_t row) FW_INLINED {
+      const S* p[R];
+      for (int r = 0; r < R; ++r) p[r] = rows(row + r * T::L);
+      const int64_t next = row + R * T::L < rows.count ? row + R * T::L : lane + 1 < lanes ? lane + 1 : rows.count;
+      constexpr int64_t vector_bytes = W * int64_t{sizeof(S)};
+      const Onward onward(rows, R, width * vector_bytes, rows.ahead(row, next));
+      for (int64_t v = 0; v < width; ++v) {
+        const int64_t ahead = onward(v * vector_bytes);
+        typename T::Acc acc;
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) {
+          const S* here = p[r] + v * W;
+          __builtin_prefetch(reinterpret_cast<const char*>(here) + ahead, 0, 2);
+          acc = r == 0 ? row == lane ? T::load(here) : joined<F, W>(out[v], here) : joined<F, W>(acc, here);
+        }
+        out[v] = acc;
+      }
+    };
+    int64_t row = lane;
+    for (; row + (streams - 1) * T::L < rows.count; row += streams * T::L) {
+      fold_streams(std::integral_constant<int, streams>{}, row);
+    }
+    for (; row + T::L < rows.count; row += 2 * T::L) fold_streams(std::integral_constant<int, 2>{}, row);
+    for (; row < rows.count; row += T::L) fold_streams(std::integral_constant<int, 1>{}, row);
+  }
+}
+
+// Lanes l, l + step, l + 2 step, ... of a few vectors of columns: each lane in a register, joined by halves.
+template <class F, int G, int step>
+FW_INLINE void fold_lanes_apart(const Rows<typename F::Source>& rows, int64_t lane, int64_t column, int64_t ahead,
+                                typename Terms<F>::Acc* acc) {
+  using T = Terms<F>;
+  constexpr int W = T::W;
+  if constexpr (step == T::L) {
+    const auto* here = rows(lane) + column;
+#pragma GCC unroll 4
+    for (int g = 0; g < G; ++g) {
+      if (ahead) __builtin_prefetch(reinterpret_cast<const char*>(here + g * W) + ahead, 0, 2);
+      acc[g] = T::load(here + g * W);
+    }
+    for (int64_t row = lane + step; row < rows.count; row += step) {
+      here = rows(row) + column;
+#pragma GCC unroll 4
+      for (int g = 0; g < G; ++g) {
+        if (ahead) __builtin_prefetch(reinterpret_cast<const char*>(here + g * W) + ahead, 0, 2);
+        acc[g] = joined<F, W>(acc[g], here + g * W);
+      }
+    }
+  } else {
+    fold_lanes_apart<F, G, 2 * step>(rows, lane, column, ahead, acc);
+    if (lane + step >= rows.count) return;
+    typename T::Acc others[G];
+    fold_lanes_apart<F, G, 2 * step>(rows, lane + step, column, ahead, others);
+#pragma GCC unroll 4
+    for (int g = 0; g < G; ++g) acc[g] = F::merge(acc[g], others[g]);
+  }
+}
+
+// At most a block of rows, `width` vectors wide: lanes whose numbers are equal modulo `branches` are a branch of the tree over
+// halves. Branches follow each other as neighbours in the tree do, so that what waits for its neighbour is still in the first
+// cache: a row of the tile for each level. Returns the row of results.
+template <class F, int branches, int group>
+FW_INLINE const typename Terms<F>::Acc* fold_rows_by_branch(const Rows<typename F::Source>& rows, int64_t width,
+                                                            bool from_memory, typename Terms<F>::Acc* tile) {
+  using T = Terms<F>;
+  constexpr int most_levels = std::bit_width(unsigned{branches}) - 1;
+  constexpr int64_t vector_bytes = T::W * int64_t{sizeof(typename F::Source)};
+  constexpr auto in_turn = [] {
+    std::array<int, branches> order{};
+    for (int half = branches / 2, done = 1; half >= 1; half /= 2, done *= 2) {
+      for (int turn = 0; turn < done; ++turn) order[done + turn] = order[turn] + half;
+    }
+    return order;
+  }();
+  const int levels = std::min<int>(most_levels, std::bit_width(uint64_t(rows.count - 1)));
+  const int turns = 1 << levels, unused = most_levels - levels;  // fewer rows than branches are a smaller tree
+  typename T::Acc* waiting[most_levels + 1];
+  bool present[most_levels + 1];
+  for (int level = 0; level <= levels; ++level) waiting[level] = tile + level * width;
+  for (int turn = 0; turn < turns; ++turn) {
+    const int64_t branch = in_turn[turn] >> unused, level = std::countr_one(unsigned(turn));
+    if (branch >= rows.count) {  // what waited for it goes on without it
+      present[level] = false;
+      for (int64_t below = 0; below < level; ++below) {
+        if (!present[below]) continue;
+        if (!present[level]) std::swap(waiting[below], waiting[level]);
+        else for (int64_t v = 0; v < width; ++v) waiting[level][v] = F::merge(waiting[below][v], waiting[level][v]);
+        present[level] = true;
+      }
+      continue;
+    }
+    present[level] = true;
+    const int64_t to_next = rows.ahead(branch, in_turn[(turn + 1) % turns] >> unused) + (turn + 1 < turns ? 0 : width * vector_bytes);
+    const Onward onward(rows, std::max<int64_t>(1, rows.count / branches), width * vector_bytes, to_next);
+    for (int64_t next = 0; next < width; next += group) {
+      const int64_t v = std::min(next, width - group);  // what is left over is folded with what was before it, again
+      typename T::Acc acc[group];
+      fold_lanes_apart<F, group, branches>(rows, branch, v * T::W, from_memory ? onward(v * vector_bytes) : 0, acc);
+      for (int64_t below = 0; below < level; ++below) {
+#pragma GCC unroll 4
+        for (int g = 0; g < group; ++g) acc[g] = F::merge(waiting[below][v + g], acc[g]);
+      }
+#pragma GCC unroll 4
+      for (int g = 0; g < group; ++g) waiting[level][v + g] = acc[g];
+    }
+  }
+  return waiting[levels];
+}
+
+// All rows of at most one block; returns the row of results in the tile, which has room for `lanes` rows and one for each level.
+template <class F>
+FW_INLINE const typename Terms<F>::Acc* fold_rows(const Rows<typename F::Source>& rows, int64_t lanes, int64_t width,
+                                                  bool from_memory, typename Terms<F>::Acc* tile) {
+  using T = Terms<F>;
+  if constexpr (F::heavy) {
+    fold_rows_by_lane<F>(rows, lanes, width, tile);
+  } else {
+    // About eight rows side by side: more of them fight for places in the first cache. From memory there may be more.
+    constexpr int few_branches = 8, group = vector_bytes == 64 ? 4 : 2;  // as there are registers
+    const bool wide = width >= group, few = rows.count <= few_branches * (from_memory ? 40 : 8);
+    if (wide && few) return fold_rows_by_branch<F, few_branches, group>(rows, width, from_memory, tile);
+    if (wide && !from_memory) return fold_rows_by_branch<F, std::max(32, T::L / 2), group>(rows, width, false, tile);
+    if (from_memory) fold_rows_streaming<F>(rows, lanes, width, tile);
+    else fold_rows_by_lane<F>(rows, lanes, width, tile);
+  }
+  fold_lanes<F>(tile, lanes, width);
+  return tile;
+}
+
+// The tree over at most so many rows, in registers.
+constexpr int64_t few_rows = 8;
+
+template <class G>
+FW_INLINE typename Terms<G>::Acc few_rows_vector(const Rows<typename G::Source>& rows, int64_t column) {
+  typename Terms<G>::Acc acc[few_rows];
+#pragma GCC unroll 8
+  for (int r = 0; r < few_rows; ++r) {
+    if (r < rows.count) acc[r] = Terms<G>::load(rows(r) + column);
+  }
+#pragma GCC unroll 3
+  for (int half = few_rows / 2; half >= 1; half /= 2) {
+#pragma GCC unroll 4
+    for (int r = 0; r < half; ++r) {
+      if (r + half < rows.count) acc[r] = G::merge(acc[r], acc[r + half]);
+    }
+  }
+  return acc[0];
+}
+
+}  // namespace foldwise::FOLDWISE_ISA
