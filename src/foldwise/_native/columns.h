@@ -17,6 +17,7 @@ struct Strips : ReduceWork<F> {
   FOLDWISE_REDUCE_WORK(F)
 
   static constexpr int64_t tile_columns = is_exact<F> ? 32768 / size : 2048, few_rows_columns = 4096, least_columns = 128;
+  static constexpr int64_t gathered_bytes = 1 << 20, gathered_ahead = 8;  // rows
   static constexpr int64_t most_columns = std::max(tile_columns, few_rows_columns);
 
   const Axis& kept;
@@ -35,7 +36,7 @@ struct Strips : ReduceWork<F> {
         contiguous(p.source.direct && kept.x == size),
         few(contiguous && p.fold_rank == 1 && p.count <= few_rows),
         even(contiguous ? kept.size / W * W : kept.size),
-        whole_columns(few ? few_rows_columns : contiguous ? columns_for(p) : 2 * W),
+        whole_columns(few ? few_rows_columns : contiguous ? columns_for(p) : gathered_columns(p.count)),
         even_strips((even + whole_columns - 1) / whole_columns),
         per_line(even_strips + (even < kept.size)),
         count(p.outputs / kept.size * per_line),
@@ -53,6 +54,10 @@ struct Strips : ReduceWork<F> {
     const int threads = share_rows || p.count * p.outputs * size < 2 * serial_bytes ? 1 : thread_count();
     while (columns > least_columns && lines * ((even + columns - 1) / columns) < threads) columns /= 2;
     return columns;
+  }
+  // Of rows that are gathered, as many as stay in the second cache.
+  static int64_t gathered_columns(int64_t rows) {
+    return std::clamp<int64_t>(gathered_bytes / size / std::clamp<int64_t>(rows, 1, T::block) / W, 2, 32) * W;
   }
   int64_t column_of(int64_t unit) const { return std::min(unit % per_line * whole_columns, even); }
   int64_t columns_of(int64_t unit) const {
@@ -89,8 +94,10 @@ struct Strips : ReduceWork<F> {
       return {nullptr, 0, room.places.data, rows};
     }
     const int64_t padded = (columns + W - 1) / W * W;
+    const bool fetches = prefetch && kept.x <= 64;
     for (int64_t r = 0; r < rows; ++r, from.advance(1)) {
       S* row = room.gathered.data + r * padded;
+      if (fetches && r + gathered_ahead < rows) fetch_lines(from.x + gathered_ahead * inner_fold().x, columns * kept.x, true);
       reader(row, from.x, from.mask, kept, columns);
       std::fill(row + columns, row + padded, reader.absent);
     }
