@@ -206,7 +206,7 @@ struct ExactScan : ScanWork<F> {
       for (int64_t i = 0; i < groups; ++i) scan_chained(line(rank, i), k, stride, bytes);
       return;
     }
-    share(groups, bytes, [&](int64_t first, int64_t last) {
+    this->share_lines(groups, bytes, [&](int64_t first, int64_t last) {
       Line lines[most_interleaved_words];
       for (int64_t i = first; i < last; ++i) {
         const Place at = line(rank, i);
@@ -278,7 +278,7 @@ struct ExactScan : ScanWork<F> {
     const int64_t unit_bytes = std::min(kept.size, strip) * count * size;
     // Lines of a few elements, one after the other in memory, become columns.
     const bool narrow = plan.length == count && !plan.shifted && interleaved(plan.along, kept);
-    share(plan.lines / kept.size * strips, unit_bytes, [&](int64_t first, int64_t last) {
+    this->share_lines(plan.lines / kept.size * strips, unit_bytes, [&](int64_t first, int64_t last) {
       Tiles<Strip> room(1);
       for (int64_t unit = first; unit < last; ++unit) {
         Place at = line(plan.kept_rank - 1, unit / strips);

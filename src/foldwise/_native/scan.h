@@ -275,7 +275,7 @@ struct Scan : ScanWork<F> {
       }
       return;
     }
-    share(groups, group_bytes, [&](int64_t first, int64_t last) {
+    this->share_lines(groups, group_bytes, [&](int64_t first, int64_t last) {
       Tiles<Carry> carries(together);
       for (int64_t group = first; group < last; ++group) {
         const Place at = line(rank, group);
@@ -327,22 +327,25 @@ struct Scan : ScanWork<F> {
 
   // ---- columns: strips of the innermost kept axis, eight rows at a time
 
-  static constexpr int64_t strip_columns = 512;
+  static constexpr int64_t strip_columns = 512, least_columns = 64;  // at most, and where there are few for the threads
   // Integers that wrap need no tree: row by row is the shortest way.
   static constexpr bool any_order = std::is_integral_v<A> && !is_judged<F>;
 
   void scan_columns() {
     const Axis& kept = plan.kept[plan.kept_rank - 1];
-    const int64_t strips = (kept.size + strip_columns - 1) / strip_columns;
-    const int64_t units = plan.lines / kept.size * strips;
-    const int64_t unit_bytes = std::min(kept.size, strip_columns) * count * static_cast<int64_t>(sizeof(S));
-    share(units, unit_bytes, [&](int64_t first, int64_t last) {
+    const int64_t rows_of_lines = plan.lines / kept.size, bytes = plan.lines * count * static_cast<int64_t>(sizeof(S));
+    int64_t columns = strip_columns;
+    const auto strips_of = [&](int64_t width) { return (kept.size + width - 1) / width; };
+    while (bytes >= Work::least_shared && columns > least_columns && rows_of_lines * strips_of(columns) < thread_count()) columns /= 2;
+    const int64_t strips = strips_of(columns), units = rows_of_lines * strips;
+    const int64_t unit_bytes = std::min(kept.size, columns) * count * static_cast<int64_t>(sizeof(S));
+    this->share_lines(units, unit_bytes, [&](int64_t first, int64_t last) {
       for (int64_t unit = first; unit < last; ++unit) {
         Place at = line(plan.kept_rank - 1, unit / strips);
-        const int64_t column = unit % strips * strip_columns;
+        const int64_t column = unit % strips * columns;
         at.x += column * kept.x;
         at.out += column * kept.out;
-        scan_strip(at, std::min(strip_columns, kept.size - column));
+        scan_strip(at, std::min(columns, kept.size - column));
       }
       finish_streaming();
     });

@@ -15,6 +15,9 @@ struct ScanWork {
   static constexpr int W = native<A>;
   static constexpr int P = W > pack_size ? W : pack_size;  // as many packs at a time as a vector holds
 
+  // A scan writes, too, and does more with an element, of whatever dtype: fewer bytes than a reduction's are worth a thread.
+  static constexpr int64_t least_shared = std::min<int64_t>(serial_bytes, (1 << 17) * sizeof(S));
+
   const ScanPlan& plan;
   const Reader<S> reader;
   const Scatter<A> scatter;
@@ -40,6 +43,10 @@ struct ScanWork {
         direct_out(is_out(p.sink.dtype) && p.along.out == static_cast<int64_t>(sizeof(Out))),
         reversed_out(is_out(p.sink.dtype) && p.along.out == -static_cast<int64_t>(sizeof(Out))),
         streaming(is_out(p.sink.dtype) && p.lines * p.length * static_cast<int64_t>(sizeof(Out)) > stream_bytes) {}
+
+  static void share_lines(int64_t units, int64_t unit_bytes, Pieces pieces) {
+    share(units, unit_bytes, pieces, least_shared);
+  }
 
   // A line, or a place in one.
   struct Place {

@@ -98,7 +98,7 @@ struct ShortLines : ScanWork<F> {
     const int64_t batch = narrow ? segment_size : std::max<int64_t>(1, segment_size / std::max(length, plan.length));
     // Backwards, a line starts at its end.
     const int64_t to_low_x = backwards ? (length - 1) * plan.along.x : 0, to_low_out = backwards ? (plan.length - 1) * plan.along.out : 0;
-    share(plan.lines, in_line, [&](int64_t first, int64_t last) {
+    this->share_lines(plan.lines, in_line, [&](int64_t first, int64_t last) {
       Cursor at(plan.kept, plan.kept_rank, plan.source.x, nullptr, first);
       while (first < last) {
         const int64_t lines = std::min({batch, at.left_in_line(), last - first});

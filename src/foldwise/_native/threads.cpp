@@ -141,9 +141,10 @@ void run_tasks(std::int64_t count, Task task, void* context) {
   for (std::int64_t index = 0; index < count; ++index) task(context, index);
 }
 
-void share(std::int64_t units, std::int64_t unit_bytes, Pieces pieces) {
-  if (units <= 1 || units * unit_bytes < serial_bytes || thread_count() == 1) return pieces(0, units);
-  const std::int64_t group = std::max<std::int64_t>(1, task_bytes / std::max<std::int64_t>(unit_bytes, 1));
+void share(std::int64_t units, std::int64_t unit_bytes, Pieces pieces, std::int64_t serial) {
+  if (units <= 1 || units * unit_bytes < serial || thread_count() == 1) return pieces(0, units);
+  const std::int64_t fills_task = task_bytes / std::max<std::int64_t>(unit_bytes, 1), fills_threads = units / (2 * thread_count());
+  const std::int64_t group = std::max<std::int64_t>(1, std::min(fills_task, fills_threads));
   parallel((units + group - 1) / group,
            [&](std::int64_t task) { pieces(task * group, std::min(units, (task + 1) * group)); });
 }
