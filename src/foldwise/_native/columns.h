@@ -36,7 +36,7 @@ struct Strips : ReduceWork<F> {
         contiguous(p.source.direct && kept.x == size),
         few(contiguous && p.fold_rank == 1 && p.count <= few_rows),
         even(contiguous ? kept.size / W * W : kept.size),
-        whole_columns(few ? few_rows_columns : contiguous ? columns_for(p) : gathered_columns(p.count)),
+        whole_columns(few ? few_rows_columns : columns_for(p)),
         even_strips((even + whole_columns - 1) / whole_columns),
         per_line(even_strips + (even < kept.size)),
         count(p.outputs / kept.size * per_line),
@@ -48,11 +48,11 @@ struct Strips : ReduceWork<F> {
   // So wide that a row of a strip is worth a walk to it, and no wider than every thread has a strip, unless there are rows
   // enough to be shared out. (Those of exact sums always are: their order is free.)
   int64_t columns_for(const ReducePlan& p) const {
-    int64_t columns = tile_columns;
+    int64_t columns = contiguous ? tile_columns : gathered_columns(p.count);
     const int64_t lines = p.outputs / kept.size;
     const bool share_rows = is_exact<F> || blocks >= 4 * thread_count();
     const int threads = share_rows || p.count * p.outputs * size < 2 * serial_bytes ? 1 : thread_count();
-    while (columns > least_columns && lines * ((even + columns - 1) / columns) < threads) columns /= 2;
+    while (columns > least_columns && lines * ((even + columns - 1) / columns) < threads) columns = (columns / 2 + W - 1) / W * W;
     return columns;
   }
   // Of rows that are gathered, as many as stay in the second cache.

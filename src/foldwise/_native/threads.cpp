@@ -143,8 +143,8 @@ void run_tasks(std::int64_t count, Task task, void* context) {
 
 void share(std::int64_t units, std::int64_t unit_bytes, Pieces pieces, std::int64_t serial) {
   if (units <= 1 || units * unit_bytes < serial || thread_count() == 1) return pieces(0, units);
-  const std::int64_t fills_task = task_bytes / std::max<std::int64_t>(unit_bytes, 1), fills_threads = units / (2 * thread_count());
-  const std::int64_t group = std::max<std::int64_t>(1, std::min(fills_task, fills_threads));
+  const auto filling = [&](std::int64_t bytes) { return std::max<std::int64_t>(1, bytes / std::max<std::int64_t>(unit_bytes, 1)); };
+  const std::int64_t group = std::clamp(units / (2 * thread_count()), filling(least_task_bytes), filling(task_bytes));
   parallel((units + group - 1) / group,
            [&](std::int64_t task) { pieces(task * group, std::min(units, (task + 1) * group)); });
 }

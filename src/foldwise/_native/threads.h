@@ -53,12 +53,13 @@ void parallel(std::int64_t count, F&& body) {
 }
 
 constexpr std::int64_t serial_bytes = 1 << 20;  // less than this never wakes a thread
-constexpr std::int64_t task_bytes = 256 << 10;
+constexpr std::int64_t least_task_bytes = 64 << 10, task_bytes = 256 << 10;
 
 // `units` pieces of work, in the order in which they lie in memory; the callable does pieces first..last - 1.
 using Pieces = Calls<void(std::int64_t first, std::int64_t last)>;
 
-// Has all of them done, about task_bytes at a time or less where that leaves a thread none, unless all is less than `serial`.
+// Has all of them done, at most about task_bytes at a time, on as many threads as that fills; on one where all is less than
+// `serial` bytes.
 void share(std::int64_t units, std::int64_t unit_bytes, Pieces pieces, std::int64_t serial = serial_bytes);
 
 }  // namespace foldwise
