@@ -71,7 +71,7 @@ struct ExactScan : ScanWork<F> {
     double wide[segment_size], results[segment_size];  // out may be where in is
     line.sink();
     if (stride == 1 && out_stride == 1 && n >= least_on_levels) {
-      widen(wide, in, n);
+      widen<P>(wide, in, n);
       if (prefixes_on_levels<P>(wide, n, *line.total, narrower, results)) {
         std::copy_n(results, n, out);
         return line.rise();
@@ -129,7 +129,7 @@ struct ExactScan : ScanWork<F> {
   bool scan_in_two(const S* in, int64_t n, Line& line, double* out) const {
     double wide[segment_size], high[segment_size], low[segment_size];
     const bool as_they_lie = std::is_same_v<S, double> && n % P == 0;
-    if (!as_they_lie) widen(wide, in, n);
+    if (!as_they_lie) widen<P>(wide, in, n);
     const double* x = as_they_lie ? reinterpret_cast<const double*>(in) : wide;
     const auto prefixes = [&] { return prefixes_in_two<P>(x, n, line.anchor, line.held, high, low); };
     const auto anchored = [&] { return anchor_line<P>(x, n, line.anchor, line.held); };
@@ -138,10 +138,12 @@ struct ExactScan : ScanWork<F> {
     return true;
   }
 
+  // N at a time, where there is room for as many as that.
+  template <int N>
   static void widen(double* to, const S* from, int64_t n) {
     int64_t i = 0;
-    for (; i + P <= n; i += P) store(to + i, load<double, P>(from + i));
-    if (i < n) store(to + i, load_some<double, P>(from + i, static_cast<int>(n - i), 0.0));
+    for (; i + N <= n; i += N) store(to + i, load<double, N>(from + i));
+    if (i < n) store(to + i, load_some<double, N>(from + i, static_cast<int>(n - i), 0.0));
   }
 
   // `k` lines, interleaved if there are several.
@@ -382,7 +384,7 @@ struct ExactScan : ScanWork<F> {
     double wide[tile], high[tile], low[tile];
     Rows<double> x{reinterpret_cast<const char*>(wide), width * int64_t{sizeof(double)}, nullptr, in.count};
     if constexpr (std::is_same_v<S, double>) x = in;
-    else for (int64_t r = 0; r < in.count; ++r) widen(wide + r * width, in(r), width);
+    else for (int64_t r = 0; r < in.count; ++r) widen<W>(wide + r * width, in(r), width);
     const auto prefixes = [&] { return columns_in_two(x, vectors, lines.anchors, lines.held, high, low); };
     const auto anchored = [&] { return lines.anchored = anchor_columns(x, vectors, lines.anchors, lines.held); };
     if (!(lines.anchored && prefixes()) && !(anchored() && prefixes())) return false;
