@@ -86,10 +86,12 @@ def limits(dtype: Dtype) -> tuple[int, int] | tuple[float, float]:
     return (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.kind == "i" else (0, (1 << bits) - 1)
 
 
-def column_for(source: Dtype, result: Dtype, signless: bool, bytes_too: bool = False) -> str:
+def column_for(source: Dtype, result: Dtype, signless: bool, truths: bool = False) -> str:
     """The kernel column in which `source` is folded into `result`: nothing is rounded before the fold."""
-    if bytes_too and source.size == 1:
+    if truths and source.size == 1:
         return "uint8"
+    if truths and source.name == "bfloat16":
+        return "float16"
     if result.kind != "f" or (source.kind == "f" and result.size <= max(source.size, 4)):
         return source.column if signless or source.name != "uint64" else "uint64"
     return "float64"

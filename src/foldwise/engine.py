@@ -409,7 +409,7 @@ def _way(
     if accuracy == "exact" and not integral and fold.exact is not None:
         column = dtypes.exact_column_for(source, fold.exact)
         return _Way(_KERNEL_CODES[fold.exact], _COLUMN_CODES[column], _ENDING_CODES[fold.ending], _NO_LIMITS)
-    column = dtypes.column_for(source, result, fold.signless, fold.bytes)
+    column = dtypes.column_for(source, result, fold.signless, fold.truths)
     return _Way(_KERNEL_CODES[fold.kernel], _COLUMN_CODES[column], _ENDING_CODES[fold.ending], _NO_LIMITS)
 
 

@@ -47,8 +47,8 @@ class Fold(NamedTuple):
     """The native fold that sums floats exactly, for accuracy="exact"."""
     signless: bool = True
     """Whether integers of either sign fold alike, bit for bit."""
-    bytes: bool = False
-    """Whether one-byte dtypes are folded as they lie."""
+    truths: bool = False
+    """Whether elements only are zero or not, so that bytes fold alike, and so do sixteen-bit floats."""
 
 
 SUM: Final = Fold(
@@ -81,8 +81,8 @@ FOLDS: Final = (
     Fold("sumsquare", _zero, dtypes.accumulated, "sumsquare", exact="exact_sumsquare"),
     Fold("logsum", _zero, dtypes.real, "sum", "log"),
     Fold("logsumexp", _lowest, dtypes.real, "logsumexp", scan="logcumsumexp"),
-    Fold("all", _one, dtypes.truth, "all", bytes=True),
-    Fold("any", _zero, dtypes.truth, "any", bytes=True),
+    Fold("all", _one, dtypes.truth, "all", truths=True),
+    Fold("any", _zero, dtypes.truth, "any", truths=True),
 )
 PLACES: Final = (
     Fold("argmax", _lowest, dtypes.index, "argmax", signless=False),

@@ -81,14 +81,12 @@ struct Arg {
     int64_t i = 0;
     for (; i + group * W <= n; i += group * W) {
       V x[group];
-#pragma GCC unroll 4
-      for (int g = 0; g < group; ++g) {
+      repeat<group>([&](int g) FW_INLINED {
         x[g] = load<A, W>(p + i + g * W).v[0];
         best[g] = more(x[g], best[g]);
-      }
+      });
       if constexpr (std::is_floating_point_v<A>) {
-#pragma GCC unroll 2
-        for (int g = 0; g < group; g += 2) odd |= unordered(x[g], x[g + 1]);
+        repeat<group / 2>([&](int g) FW_INLINED { odd |= unordered(x[2 * g], x[2 * g + 1]); });
       }
     }
     for (; i < n; i += W) {

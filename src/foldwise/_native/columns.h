@@ -166,10 +166,7 @@ struct Columns : Strips<F> {
       for (int64_t block = first; block < last; ++block) {
         const Rows<S> rows = rows_of(unit, block, room);
         careful_tile(L * width, plain.data, counter.next(), [&]<class G>(G, auto* tile) FW_INLINED {
-          if constexpr (!G::heavy) {
-            if (from_memory) return fold_rows_streaming<G>(rows, T::L, width, tile);
-          }
-          fold_rows_by_lane<G>(rows, T::L, width, tile);
+          fold_rows_into_lanes<G>(rows, T::L, width, from_memory, tile);
         });
         counter.push();
       }

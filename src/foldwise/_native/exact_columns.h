@@ -213,12 +213,11 @@ struct ExactColumns : Strips<F> {
     for (; c + floats_at_once <= width * W; c += floats_at_once) {
       const int64_t ahead = onward(c * int64_t{sizeof(S)});
       Floats sum;
-#pragma GCC unroll 8
-      for (int r = 0; r < streams; ++r) {
+      repeat<streams>([&](int r) FW_INLINED {
         if (prefetch) __builtin_prefetch(reinterpret_cast<const char*>(p[r] + c) + ahead, 0, 2);
         const auto row = load<float, floats_at_once>(p[r] + c);
         sum = r == 0 ? row : sum + row;
-      }
+      });
       const auto nothing = splat<double, W>(0.0);
       store(sums + c, added_floats<W>(nothing, lower(sum)));
       store(sums + c + W, added_floats<W>(nothing, upper(sum)));
@@ -259,19 +258,16 @@ struct ExactColumns : Strips<F> {
       const auto fold_vectors = [&]<int G>(std::integral_constant<int, G>, int64_t v) FW_INLINED {
         const int64_t ahead = onward(v * vector_bytes);
         Acc acc[G];
-#pragma GCC unroll 8
-        for (int r = 0; r < R; ++r) {
+        repeat<R>([&](int r) FW_INLINED {
           const S* here = p[r] + v * W;
           if (prefetch) __builtin_prefetch(reinterpret_cast<const char*>(here) + ahead, 0, 2);
-#pragma GCC unroll 8
-          for (int g = 0; g < G; ++g) {
+          repeat<G>([&](int g) FW_INLINED {
             if (r) acc[g] = joined<F, W>(acc[g], here + g * W);
             else if (first) acc[g] = joined<F, W>(load_parts<F, W>(sums + (v + g) * W, row), here + g * W);
             else acc[g] = T::load(here + g * W);
-          }
-        }
-#pragma GCC unroll 8
-        for (int g = 0; g < G; ++g) store_parts(sums + (v + g) * W, row, acc[g]);
+          });
+        });
+        repeat<G>([&](int g) FW_INLINED { store_parts(sums + (v + g) * W, row, acc[g]); });
       };
       constexpr int a_line = std::max<int>(1, 64 / vector_bytes);
       int64_t v = 0;

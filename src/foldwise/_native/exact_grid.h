@@ -54,19 +54,17 @@ class Grid {
     Grid here = *this;  // in registers
     const auto step = [&](int64_t i, int v, auto whole) FW_INLINED {
       Vector x = load(i, whole);
-#pragma GCC unroll 4
-      for (int k = 0; k < levels; ++k) {
+      repeat<levels>([&](int k) FW_INLINED {
         const Vector sum = added_unnoted(here.sums_[k][v], x);
         x -= sum - here.sums_[k][v];
         here.sums_[k][v] = sum;
         if (!flags_tell && k == 0) here.moved_[v] |= here.moved(k, v);
-      }
+      });
       rest(v, i, x);
     };
     int64_t i = 0;
     for (; i + vectors * W <= count; i += vectors * W) {
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) step(i + v * W, v, std::true_type{});
+      repeat<vectors>([&](int v) FW_INLINED { step(i + v * W, v, std::true_type{}); });
     }
     for (; i < count; i += W) step(i, 0, std::false_type{});
     *this = here;

@@ -15,7 +15,7 @@ struct ExactSequences : ReduceWork<F> {
   FOLDWISE_REDUCE_WORK(F)
   using Work::Work;
 
-  bool run(bool one) const { return fold_sequences(plan, one ? told<true> : told<false>, this, prefetch); }
+  bool run(bool one) const { return fold_sequences(plan, told, this, one, prefetch); }
 
  private:
   static constexpr int64_t most_interleaved = 32;
@@ -66,13 +66,12 @@ struct ExactSequences : ReduceWork<F> {
         int64_t r = 0;
         for (; r + rows <= full; r += rows) {
           Floats some;
-#pragma GCC unroll 4
-          for (int j = 0; j < rows; ++j) {
+          repeat<rows>([&](int j) FW_INLINED {
             const S* here = p + (r + j) * row + c;
             if (c % line == 0) __builtin_prefetch(reinterpret_cast<const char*>(here) + prefetch_distance, 0, 2);
             const auto x = load<float, N>(here);
             some = j == 0 ? x : some + x;
-          }
+          });
           low = added_floats<W>(low, lower(some));
           high = added_floats<W>(high, upper(some));
         }
@@ -131,9 +130,8 @@ struct ExactSequences : ReduceWork<F> {
     static_cast<const ExactSequences*>(reduction)->reader.sequence(reinterpret_cast<S*>(to), from, count);
   }
 
-  template <bool one>
   static constexpr SequenceFold told{size, Stretches<F>::span, 1, sizeof(Open), sizeof(Total),
-                                     (L / W) * static_cast<int64_t>(sizeof(Acc)), one, open, take, fetch, end, join_tiles, finish, read};
+                                     (L / W) * static_cast<int64_t>(sizeof(Acc)), open, take, fetch, end, join_tiles, finish, read};
 };
 
 template <class F>

@@ -32,12 +32,13 @@ template <> struct Own::Reduced<half> { using type = float; };
 template <> struct Own::Reduced<bfloat> { using type = float; };
 template <> struct Own::Reduced<std::uint8_t> { using type = void; };  // read as 64 bits
 
-// Truths: a byte is enough.
+// Truths: a byte is enough; and of sixteen-bit floats one kind is asked like the other.
 struct Byte {
   template <class S> struct Reduced : Own::Reduced<S> {};
   template <class S> struct Scanned : Own::Reduced<S> {};
 };
 template <> struct Byte::Reduced<std::uint8_t> { using type = std::uint8_t; };
+template <> struct Byte::Reduced<bfloat> { using type = void; };
 
 // A running sum or product of float32 in float64 costs nothing next to memory, and leaves one rounding per element.
 struct Wide {
@@ -144,8 +145,8 @@ using CarryOf = typename CarryFor<typename Fold::Careful, N>::type;
 
 template <class To, class F, class... From>
 FW_INLINE To remade(F&& f, const From&... from) {
-  return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    const auto member = [&](auto index) { return f(std::get<index>(from.members())...); };
+  return [&]<std::size_t... I>(std::index_sequence<I...>) FW_INLINED {
+    const auto member = [&](auto index) FW_INLINED { return f(std::get<index>(from.members())...); };
     return To{member(std::integral_constant<std::size_t, I>{})...};
   }(std::make_index_sequence<std::tuple_size_v<decltype(std::declval<To>().members())>>{});
 }

@@ -27,10 +27,12 @@ Source source_of(const View& x, Dtype dtype, Dtype column_dtype, const View* mas
 constexpr Dtype column_dtypes[] = {Dtype::float16, Dtype::bfloat16, Dtype::float32, Dtype::float64,
                                    Dtype::int32, Dtype::int64, Dtype::uint64, Dtype::uint8};
 
-// Where one kernel serves integers of either sign, it reads the one as the other; and a truth is any byte but 0.
+// Where one kernel serves integers of either sign, it reads the one as the other; and where it asks whether something is 0,
+// one byte, or sixteen-bit float, is like another.
 Dtype seen_by(Column column, Dtype dtype) {
   if (column == Column::int64 && dtype == Dtype::uint64) return Dtype::int64;
   if (column == Column::uint8) return Dtype::uint8;
+  if (column == Column::float16 && dtype == Dtype::bfloat16) return Dtype::float16;
   return dtype;
 }
 

@@ -67,7 +67,7 @@ FW_INLINE typename VectorOf<A, W>::type load_as(const S* p) {
 template <class A, int N, class S>
 FW_INLINE Pack<A, N> load(const S* p) {
   Pack<A, N> r;
-  for (int c = 0; c < Pack<A, N>::chunks; ++c) r.v[c] = load_as<A, Pack<A, N>::width>(p + c * Pack<A, N>::width);
+  repeat<Pack<A, N>::chunks>([&](int c) FW_INLINED { r.v[c] = load_as<A, Pack<A, N>::width>(p + c * Pack<A, N>::width); });
   return r;
 }
 
@@ -175,7 +175,7 @@ FW_INLINE float to_odd_float(double value) {
 template <class Out, class A, int N>
 FW_INLINE void store(Out* p, const Pack<A, N>& a) {
   constexpr int W = Pack<A, N>::width;
-  for (int c = 0; c < Pack<A, N>::chunks; ++c) {
+  repeat<Pack<A, N>::chunks>([&](int c) FW_INLINED {
     if constexpr (std::is_same_v<Out, A>) {
       store_vector(p + c * W, a.v[c]);
     } else if constexpr (std::is_same_v<A, double> && std::is_same_v<Out, float>) {
@@ -198,13 +198,13 @@ FW_INLINE void store(Out* p, const Pack<A, N>& a) {
 #if defined(__AVX512F__)
       if constexpr (W == 16) {
         _mm256_storeu_si256((__m256i*)(p + c * W), _mm512_cvtps_ph((__m512)a.v[c], 0));
-        continue;
+        return;
       }
 #endif
 #if defined(__F16C__)
       if constexpr (W == 8) {
         _mm_storeu_si128((__m128i*)(p + c * W), _mm256_cvtps_ph((__m256)a.v[c], 0));
-        continue;
+        return;
       }
 #endif
       for (int i = 0; i < W; ++i) {
@@ -212,7 +212,7 @@ FW_INLINE void store(Out* p, const Pack<A, N>& a) {
         std::memcpy(static_cast<void*>(p + c * W + i), &each, sizeof each);  // where nothing is aligned
       }
     }
-  }
+  });
 }
 
 }  // namespace foldwise::FOLDWISE_ISA

@@ -10,6 +10,7 @@ namespace foldwise::FOLDWISE_ISA {
 
 template <class F>
 bool reduce(const ReducePlan& plan) {
+  const ReleasesVectors afterwards;
   if constexpr (is_exact<F>) {
     return reduce_exactly<F>(plan);
   } else {
@@ -17,7 +18,7 @@ bool reduce(const ReducePlan& plan) {
     ShortRows<F> rows(plan);
     if (plan.shape == Shape::rows && rows.suits()) return rows.run();
     const bool one = plan.shape == Shape::rows || plan.kept[plan.kept_rank - 1].size == 1;
-    return one ? Sequence<F, Terms<F>::L>(plan).run() : Sequence<F, 0>(plan).run();
+    return one ? Sequence<F, small ? 0 : Terms<F>::L>(plan).run(one) : Sequence<F, 0>(plan).run(one);
   }
 }
 

@@ -38,8 +38,8 @@ struct Onward {
   FW_INLINE int64_t operator()(int64_t done) const { return done < turn ? near : next; }
 };
 
-// The same for columns: row r of `rows` goes to lane r mod L, `width` native vectors of columns wide.
-// In cache, lane by lane, so that a lane stays in registers.
+// Row r goes to lane r mod L, `width` native vectors of columns wide: a row of the tile for each lane. From a cache, where there
+// are blocks of rows to be joined lane by lane, or too little for branches, a lane at a time stays in registers.
 template <class F>
 FW_INLINE void fold_rows_by_lane(const Rows<typename F::Source>& rows, int64_t lanes, int64_t width,
                                  typename Terms<F>::Acc* tile) {
@@ -55,15 +55,12 @@ FW_INLINE void fold_rows_by_lane(const Rows<typename F::Source>& rows, int64_t l
     const auto fold_group = [&]<int G>(std::integral_constant<int, G>, int64_t v) FW_INLINED {
       typename T::Acc acc[G];
       const typename F::Source* p = rows(lane) + v * W;
-#pragma GCC unroll 4
-      for (int g = 0; g < G; ++g) acc[g] = T::load(p + g * W);
+      repeat<G>([&](int g) FW_INLINED { acc[g] = T::load(p + g * W); });
       for (int64_t row = lane + T::L; row < rows.count; row += T::L) {
         p = rows(row) + v * W;
-#pragma GCC unroll 4
-        for (int g = 0; g < G; ++g) acc[g] = joined<F, W>(acc[g], p + g * W);
+        repeat<G>([&](int g) FW_INLINED { acc[g] = joined<F, W>(acc[g], p + g * W); });
       }
-#pragma GCC unroll 4
-      for (int g = 0; g < G; ++g) out[v + g] = acc[g];
+      repeat<G>([&](int g) FW_INLINED { out[v + g] = acc[g]; });
     };
     int64_t v = 0;
     for (; v + group <= width; v += group) fold_group(std::integral_constant<int, group>{}, v);
@@ -97,12 +94,11 @@ FW_INLINE void fold_rows_streaming(const Rows<typename F::Source>& rows, int64_t
       for (int64_t v = 0; v < width; ++v) {
         const int64_t ahead = onward(v * vector_bytes);
         typename T::Acc acc;
-#pragma GCC unroll 8
-        for (int r = 0; r < R; ++r) {
+        repeat<R>([&](int r) FW_INLINED {
           const S* here = p[r] + v * W;
           __builtin_prefetch(reinterpret_cast<const char*>(here) + ahead, 0, 2);
           acc = r == 0 ? row == lane ? T::load(here) : joined<F, W>(out[v], here) : joined<F, W>(acc, here);
-        }
+        });
         out[v] = acc;
       }
     };
@@ -115,6 +111,16 @@ FW_INLINE void fold_rows_streaming(const Rows<typename F::Source>& rows, int64_t
   }
 }
 
+// Either, as suits where the rows are.
+template <class F>
+FW_INLINE void fold_rows_into_lanes(const Rows<typename F::Source>& rows, int64_t lanes, int64_t width, bool from_memory,
+                                    typename Terms<F>::Acc* tile) {
+  if constexpr (!F::heavy) {
+    if (from_memory) return fold_rows_streaming<F>(rows, lanes, width, tile);
+  }
+  fold_rows_by_lane<F>(rows, lanes, width, tile);
+}
+
 // Lanes l, l + step, l + 2 step, ... of a few vectors of columns: each lane in a register, joined by halves.
 template <class F, int G, int step>
 FW_INLINE void fold_lanes_apart(const Rows<typename F::Source>& rows, int64_t lane, int64_t column, int64_t ahead,
@@ -123,26 +129,23 @@ FW_INLINE void fold_lanes_apart(const Rows<typename F::Source>& rows, int64_t la
   constexpr int W = T::W;
   if constexpr (step == T::L) {
     const auto* here = rows(lane) + column;
-#pragma GCC unroll 4
-    for (int g = 0; g < G; ++g) {
+    repeat<G>([&](int g) FW_INLINED {
       if (ahead) __builtin_prefetch(reinterpret_cast<const char*>(here + g * W) + ahead, 0, 2);
       acc[g] = T::load(here + g * W);
-    }
+    });
     for (int64_t row = lane + step; row < rows.count; row += step) {
       here = rows(row) + column;
-#pragma GCC unroll 4
-      for (int g = 0; g < G; ++g) {
+      repeat<G>([&](int g) FW_INLINED {
         if (ahead) __builtin_prefetch(reinterpret_cast<const char*>(here + g * W) + ahead, 0, 2);
         acc[g] = joined<F, W>(acc[g], here + g * W);
-      }
+      });
     }
   } else {
     fold_lanes_apart<F, G, 2 * step>(rows, lane, column, ahead, acc);
     if (lane + step >= rows.count) return;
     typename T::Acc others[G];
     fold_lanes_apart<F, G, 2 * step>(rows, lane + step, column, ahead, others);
-#pragma GCC unroll 4
-    for (int g = 0; g < G; ++g) acc[g] = F::merge(acc[g], others[g]);
+    repeat<G>([&](int g) FW_INLINED { acc[g] = F::merge(acc[g], others[g]); });
   }
 }
 
@@ -187,11 +190,9 @@ FW_INLINE const typename Terms<F>::Acc* fold_rows_by_branch(const Rows<typename 
       typename T::Acc acc[group];
       fold_lanes_apart<F, group, branches>(rows, branch, v * T::W, from_memory ? onward(v * vector_bytes) : 0, acc);
       for (int64_t below = 0; below < level; ++below) {
-#pragma GCC unroll 4
-        for (int g = 0; g < group; ++g) acc[g] = F::merge(waiting[below][v + g], acc[g]);
+        repeat<group>([&](int g) FW_INLINED { acc[g] = F::merge(waiting[below][v + g], acc[g]); });
       }
-#pragma GCC unroll 4
-      for (int g = 0; g < group; ++g) waiting[level][v + g] = acc[g];
+      repeat<group>([&](int g) FW_INLINED { waiting[level][v + g] = acc[g]; });
     }
   }
   return waiting[levels];
@@ -202,17 +203,14 @@ template <class F>
 FW_INLINE const typename Terms<F>::Acc* fold_rows(const Rows<typename F::Source>& rows, int64_t lanes, int64_t width,
                                                   bool from_memory, typename Terms<F>::Acc* tile) {
   using T = Terms<F>;
-  if constexpr (F::heavy) {
-    fold_rows_by_lane<F>(rows, lanes, width, tile);
-  } else {
+  if constexpr (!F::heavy && !small) {
     // About eight rows side by side: more of them fight for places in the first cache. From memory there may be more.
     constexpr int few_branches = 8, group = vector_bytes == 64 ? 4 : 2;  // as there are registers
     const bool wide = width >= group, few = rows.count <= few_branches * (from_memory ? 40 : 8);
     if (wide && few) return fold_rows_by_branch<F, few_branches, group>(rows, width, from_memory, tile);
     if (wide && !from_memory) return fold_rows_by_branch<F, std::max(32, T::L / 2), group>(rows, width, false, tile);
-    if (from_memory) fold_rows_streaming<F>(rows, lanes, width, tile);
-    else fold_rows_by_lane<F>(rows, lanes, width, tile);
   }
+  fold_rows_into_lanes<F>(rows, lanes, width, from_memory, tile);
   fold_lanes<F>(tile, lanes, width);
   return tile;
 }
@@ -223,17 +221,15 @@ constexpr int64_t few_rows = 8;
 template <class G>
 FW_INLINE typename Terms<G>::Acc few_rows_vector(const Rows<typename G::Source>& rows, int64_t column) {
   typename Terms<G>::Acc acc[few_rows];
-#pragma GCC unroll 8
-  for (int r = 0; r < few_rows; ++r) {
+  repeat<few_rows>([&](int r) FW_INLINED {
     if (r < rows.count) acc[r] = Terms<G>::load(rows(r) + column);
-  }
-#pragma GCC unroll 3
-  for (int half = few_rows / 2; half >= 1; half /= 2) {
-#pragma GCC unroll 4
-    for (int r = 0; r < half; ++r) {
+  });
+  const auto join = [&](auto half) FW_INLINED {
+    repeat<half>([&](int r) FW_INLINED {
       if (r + half < rows.count) acc[r] = G::merge(acc[r], acc[r + half]);
-    }
-  }
+    });
+  };
+  join(std::integral_constant<int, 4>{}), join(std::integral_constant<int, 2>{}), join(std::integral_constant<int, 1>{});
   return acc[0];
 }
 

@@ -111,19 +111,23 @@ struct Scan : ScanWork<F> {
         const auto last = scanned(F{});
         if (!left_normal_range()) return carry.advance(F::lift(last));
       }
+      carry.advance(carefully<C>(scanned));
+    } else {
+      carry.advance(scanned(F{}));
     }
-    carry.advance(scanned(C{}));
   }
 
   AccOf<C, P> segment_total(const S* in, int64_t n) const {
-    const auto ignore = [](int64_t, const auto&) {};
+    const auto total = [&]<class G>(G) FW_INLINED { return Work::template scan_packs<G>(in, n, [](int64_t, const auto&) {}); };
     if constexpr (F::guarded) {
       clear_flags();
-      const auto last = F::lift(Work::template scan_packs<F>(in, n, ignore));
+      const auto last = F::lift(total(F{}));
       settle(&last);
       if (!left_normal_range()) return last;
+      return carefully<C>(total);
+    } else {
+      return total(F{});
     }
-    return Work::template scan_packs<C>(in, n, ignore);
   }
 
   // What each of eight whole segments, one after the other in memory, holds: side by side, one vector for all eight. The first
@@ -135,12 +139,11 @@ struct Scan : ScanWork<F> {
     AccOf<G, 8> so_far = absence<G, 8>();
     for (int64_t i = 0; i < segment_size; i += pack_size) {
       AccOf<G, 8> packs[8];
-#pragma GCC unroll 8
-      for (int s = 0; s < 8; ++s) {
+      repeat<8>([&](int s) FW_INLINED {
         const S* here = in + s * segment_size + i;
         if (s < fetched_by_totals && ahead && i % line == 0) __builtin_prefetch(reinterpret_cast<const char*>(here) + ahead, 0, 2);
         packs[s] = G::start(load<A, 8>(here));
-      }
+      });
       so_far = G::merge(so_far, lasts_of_packs<G>(packs));
     }
     return so_far;
@@ -390,22 +393,20 @@ struct Scan : ScanWork<F> {
         const auto scan_rows = [&](auto ahead, auto few) FW_INLINED {
           for (int64_t v = 0; v < vectors; ++v) {
             AccOf<F, W> acc[pack_size];
-#pragma GCC unroll 8
-            for (int r = 0; r < pack_size; ++r) {
-              if (few && r >= rows) break;
+            repeat<pack_size>([&](int r) FW_INLINED {
+              if (few && r >= rows) return;
               const S* here = in[r] + v * W;
               // Next are the rows below; of few rows it is the strip beside.
               if (ahead) __builtin_prefetch(reinterpret_cast<const char*>(here) + pack_size * plan.along.x, 0, 2);
               if (few) __builtin_prefetch(here + strip_columns, 0, 2);
               acc[r] = F::start(load<A, W>(here));
-            }
+            });
             if constexpr (!any_order) prefix_of_rows<F, W>(acc, few ? rows : pack_size);
-#pragma GCC unroll 8
-            for (int r = 0; r < pack_size; ++r) {
-              if (few && r >= rows) break;
+            repeat<pack_size>([&](int r) FW_INLINED {
+              if (few && r >= rows) return;
               acc[r] = F::merge(any_order && r ? acc[r - 1] : so_far[v], acc[r]);
               scanned(v, r, acc[r]);
-            }
+            });
             so_far[v] = acc[few ? rows - 1 : pack_size - 1];
           }
         };
@@ -425,6 +426,7 @@ struct Scan : ScanWork<F> {
 
 template <class F>
 bool scan(const ScanPlan& plan) {
+  const ReleasesVectors afterwards;
   if constexpr (is_exact<F>) return ExactScan<F>(plan).run();
   else return Scan<F>(plan).run();
 }

@@ -139,7 +139,8 @@ struct Sequence : ReduceWork<F> {
   using Work::Work;
   using Open = OpenSequence<F, static_lanes>;
 
-  bool run() const { return fold_sequences(plan, told, this, prefetch); }
+  // `one`: not a few that lie interleaved.
+  bool run(bool one) const { return fold_sequences(plan, told, this, one, prefetch); }
 
  private:
   static constexpr int64_t most_interleaved = 32;
@@ -174,7 +175,7 @@ struct Sequence : ReduceWork<F> {
 
   static constexpr SequenceFold told{
       size, T::block, L, sizeof(Open), L / W * static_cast<int64_t>(sizeof(CarefulAcc)),
-      Open::plain_tiles * (L / W) * static_cast<int64_t>(sizeof(Acc)), static_lanes != 0, open, take, fetch, end, join_tiles, finish, read};
+      Open::plain_tiles * (L / W) * static_cast<int64_t>(sizeof(Acc)), open, take, fetch, end, join_tiles, finish, read};
 };
 
 }  // namespace foldwise::FOLDWISE_ISA

@@ -16,7 +16,7 @@ struct Sequences {
   const ReducePlan& plan;
   const SequenceFold& fold;
   const void* const reduction;
-  const bool from_memory;
+  const bool one, from_memory;
   const int64_t k;
   const int unit_rank;
   const Axis line;  // the innermost one that is folded
@@ -25,13 +25,14 @@ struct Sequences {
   int64_t units = 1;
   std::atomic<bool> fits{true};
 
-  Sequences(const ReducePlan& p, const SequenceFold& f, const void* r, bool memory)
+  Sequences(const ReducePlan& p, const SequenceFold& f, const void* r, bool one_at_a_time, bool memory)
       : plan(p),
         fold(f),
         reduction(r),
+        one(one_at_a_time),
         from_memory(memory),
-        k(f.one ? 1 : p.kept[p.kept_rank - 1].size),
-        unit_rank(f.one ? p.kept_rank : p.kept_rank - 1),
+        k(one ? 1 : p.kept[p.kept_rank - 1].size),
+        unit_rank(one ? p.kept_rank : p.kept_rank - 1),
         line(p.fold_rank ? p.fold[p.fold_rank - 1] : Axis{1, f.item, 0, 0}),
         as_they_lie(p.source.direct && line.x == k * f.item &&
                     (p.fold_rank <= 1 || (line.size % f.lanes == 0 && line.size * 8 >= f.block))),
@@ -78,7 +79,7 @@ struct Sequences {
 
   void run() {
     const int64_t element_bytes = k * item_size(plan.source.dtype);
-    const bool far_apart = fold.one && as_they_lie && plan.fold_rank > 1 && plan.kept_rank &&
+    const bool far_apart = one && as_they_lie && plan.fold_rank > 1 && plan.kept_rank &&
                            plan.kept[plan.kept_rank - 1].x == line.size * fold.item;
     if (plan.company && plan.count * element_bytes > small_unit_bytes) in_company(element_bytes);
     else if (far_apart && from_memory && units >= 4 * thread_count()) side_by_side();
@@ -178,8 +179,8 @@ struct Sequences {
 
 }  // namespace
 
-bool fold_sequences(const ReducePlan& plan, const SequenceFold& fold, const void* reduction, bool from_memory) {
-  Sequences sequences(plan, fold, reduction, from_memory);
+bool fold_sequences(const ReducePlan& plan, const SequenceFold& fold, const void* reduction, bool one, bool from_memory) {
+  Sequences sequences(plan, fold, reduction, one, from_memory);
   sequences.run();
   return sequences.fits;
 }

@@ -14,7 +14,6 @@ using Walk = Calls<void(int64_t first, int64_t count, Visit visit)>;
 struct SequenceFold {
   int64_t item, block, lanes;               // bytes of an element as it is read; elements of a block and of a step
   int64_t state, tile, plain_room;          // bytes, the last two of each sequence
-  bool one;                                 // whether it knows that there is but one sequence
   void (*open)(void* state, int64_t k, int64_t first, char* tiles, char* plain);
   void (*take)(void* state, const char* p, int64_t count, const char* next, Walk walk);
   void (*fetch)(void* state, const char* from, int64_t slower);
@@ -24,7 +23,8 @@ struct SequenceFold {
   void (*read)(const void* reduction, char* to, Cursor& from, int64_t count);
 };
 
-// `reduction` is what finish and read are handed back. Returns whether every result fitted.
-bool fold_sequences(const ReducePlan& plan, const SequenceFold& fold, const void* reduction, bool from_memory);
+// `reduction` is what finish and read are handed back; `one` sequence is folded at a time, or as many as lie interleaved.
+// Returns whether every result fitted.
+bool fold_sequences(const ReducePlan& plan, const SequenceFold& fold, const void* reduction, bool one, bool from_memory);
 
 }  // namespace foldwise::FOLDWISE_ISA

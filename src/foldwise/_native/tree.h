@@ -52,7 +52,7 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
   using T = Terms<F>;
   constexpr int W = T::W;
   const int64_t lanes = static_lanes ? static_lanes : runtime_lanes;
-  constexpr int most = F::heavy ? 1 : static_lanes ? 8 : 4;
+  constexpr int most = F::heavy ? 1 : static_lanes && !small ? 8 : 4;
   constexpr int group = L_vectors<F> < most ? L_vectors<F> : most;
   const int64_t full = count / lanes;
   const int64_t rest = count % lanes;
@@ -69,35 +69,29 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
       if constexpr (static_lanes && bytes >= 32) hold_back();  // else there is more to do with a line
     };
     if (resume) {
-#pragma GCC unroll 8
-      for (int g = 0; g < G; ++g) acc[g] = tile[first + g];
+      repeat<G>([&](int g) FW_INLINED { acc[g] = tile[first + g]; });
     } else if (full) {
       const typename F::Source* row = p + first * W;
-#pragma GCC unroll 8
-      for (int g = 0; g < G; ++g) fetch(g), acc[g] = T::load(row + g * W);
+      repeat<G>([&](int g) FW_INLINED { fetch(g), acc[g] = T::load(row + g * W); });
       soon += pace;
       step = 1;
     } else {
-#pragma GCC unroll 8
-      for (int g = 0; g < G; ++g) acc[g] = absence<F, W>();
+      repeat<G>([&](int g) FW_INLINED { acc[g] = absence<F, W>(); });
     }
     for (; step < full; ++step) {
       const typename F::Source* row = p + step * lanes + first * W;
-#pragma GCC unroll 8
-      for (int g = 0; g < G; ++g) fetch(g), acc[g] = joined<F, W>(acc[g], row + g * W);
+      repeat<G>([&](int g) FW_INLINED { fetch(g), acc[g] = joined<F, W>(acc[g], row + g * W); });
       soon += pace;
     }
     if (rest) {
       const typename F::Source* row = p + full * lanes + first * W;
-#pragma GCC unroll 8
-      for (int g = 0; g < G; ++g) {
+      repeat<G>([&](int g) FW_INLINED {
         const int64_t left = rest - (first + g) * W;
         if (left >= W) acc[g] = joined<F, W>(acc[g], row + g * W);
         else if (left > 0) acc[g] = F::merge(acc[g], T::load_some(row + g * W, left));
-      }
+      });
     }
-#pragma GCC unroll 8
-    for (int g = 0; g < G; ++g) tile[first + g] = acc[g];
+    repeat<G>([&](int g) FW_INLINED { tile[first + g] = acc[g]; });
   };
   int64_t v = 0;
   for (; v + group <= lanes / W; v += group) fold_group(std::integral_constant<int, group>{}, v);
@@ -151,14 +145,14 @@ void fold_lanes(typename Terms<F>::Acc* tile, int64_t present, int64_t width_vec
 }
 
 // One sequence: its L lanes lie in L / W vectors.
-template <class F>
+template <class F, int vectors = L_vectors<F>>
 FW_INLINE typename Terms<F>::Acc fold_lane_vectors(typename Terms<F>::Acc* tile) {
-#pragma GCC unroll 4
-  for (int half = Terms<F>::L / Terms<F>::W / 2; half >= 1; half /= 2) {
-#pragma GCC unroll 8
-    for (int v = 0; v < half; ++v) tile[v] = F::merge(tile[v], tile[v + half]);
+  if constexpr (vectors == 1) {
+    return tile[0];
+  } else {
+    repeat<vectors / 2>([&](int v) FW_INLINED { tile[v] = F::merge(tile[v], tile[v + vectors / 2]); });
+    return fold_lane_vectors<F, vectors / 2>(tile);
   }
-  return tile[0];
 }
 
 // K interleaved sequences, L * K elements in a row: vectors while they fit, single elements at the end.
@@ -188,12 +182,11 @@ FW_INLINE typename Terms<F>::Acc fold_across(typename Terms<F>::Acc* rows) {
   if constexpr (G == 1) {
     return rows[0];
   } else {
-#pragma GCC unroll 8
-    for (int i = 0; i < G / 2; ++i) {
+    repeat<G / 2>([&](int i) FW_INLINED {
       const Acc a = rows[2 * i], b = rows[2 * i + 1];
       rows[i] = F::merge(remade<Acc>([](const auto& p, const auto& q) { return halves<G, 0>(p, q); }, a, b),
                          remade<Acc>([](const auto& p, const auto& q) { return halves<G, 1>(p, q); }, a, b));
-    }
+    });
     return fold_across<F, G / 2>(rows);
   }
 }
@@ -217,31 +210,25 @@ FW_INLINE AccOf<G, N> prefix_of_packs(const AccOf<G, N>& a) {
 }
 
 // The last of each of eight packs: neighbours merge, then pairs, then fours.
-template <class G>
+template <class G, int left = pack_size>
 FW_INLINE AccOf<G, 8> lasts_of_packs(AccOf<G, 8>* packs) {
   const auto even = [](const auto& p, const auto& q) { return every_second<0>(p, q); };
   const auto odd = [](const auto& p, const auto& q) { return every_second<1>(p, q); };
-#pragma GCC unroll 3
-  for (int left = 4; left >= 1; left /= 2) {
-#pragma GCC unroll 4
-    for (int i = 0; i < left; ++i) {
-      const AccOf<G, 8> a = packs[2 * i], b = packs[2 * i + 1];
-      packs[i] = G::merge(remade<AccOf<G, 8>>(even, a, b), remade<AccOf<G, 8>>(odd, a, b));
-    }
-  }
-  return packs[0];
+  repeat<left / 2>([&](int i) FW_INLINED {
+    const AccOf<G, 8> a = packs[2 * i], b = packs[2 * i + 1];
+    packs[i] = G::merge(remade<AccOf<G, 8>>(even, a, b), remade<AccOf<G, 8>>(odd, a, b));
+  });
+  if constexpr (left > 2) return lasts_of_packs<G, left / 2>(packs);
+  else return packs[0];
 }
 
 // The same for eight rows of N columns.
-template <class G, int N>
+template <class G, int N, int half = 1>
 FW_INLINE void prefix_of_rows(AccOf<G, N>* rows, int64_t present = pack_size) {
-#pragma GCC unroll 3
-  for (int half = 1; half < pack_size; half *= 2) {
-#pragma GCC unroll 8
-    for (int i = 0; i < pack_size; ++i) {
-      if (i & half && i < present) rows[i] = G::merge(rows[i / (2 * half) * 2 * half + half - 1], rows[i]);
-    }
-  }
+  repeat<pack_size>([&](int i) FW_INLINED {
+    if (i & half && i < present) rows[i] = G::merge(rows[i / (2 * half) * 2 * half + half - 1], rows[i]);
+  });
+  if constexpr (2 * half < pack_size) prefix_of_rows<G, N, 2 * half>(rows, present);
 }
 
 template <class G, int i, int N>
@@ -281,6 +268,12 @@ bool canonical_from_here(Out* results, int64_t count, A last) {
     return true;
   }
   return false;
+}
+
+// A piece of work in careful arithmetic: hardly more than the calls of it, hence built for size.
+template <class Careful, class Work>
+FW_RARELY auto carefully(Work&& work) {
+  return work(Careful{});
 }
 
 // Runs a piece of work in plain arithmetic and, where that left the normal range, again in careful arithmetic.

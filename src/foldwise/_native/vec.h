@@ -18,6 +18,7 @@
 #define FW_INLINE inline __attribute__((always_inline))
 // For steps that are rare or heavy by themselves: inlined everywhere they would be most of the library.
 #define FW_OUTLINE __attribute__((noinline))
+#define FW_RARELY __attribute__((noinline, cold))
 // Behind a lambda's parameters: part of the loop it is called in.
 #define FW_INLINED __attribute__((always_inline))
 
@@ -30,6 +31,20 @@ constexpr int vector_bytes = 32;
 #else
 constexpr int vector_bytes = 16;
 #endif
+
+// Built for size: where there are several ways, the one that serves for all.
+#if defined(FOLDWISE_SMALL)
+constexpr bool small = true;
+#else
+constexpr bool small = false;
+#endif
+
+// step(0), ..., step(N - 1), one after the other in the code: what they index stays in registers.
+template <int N, class Step>
+FW_INLINE void repeat(Step&& step) {
+  if constexpr (N == 1) step(0);
+  else [&]<int... i>(std::integer_sequence<int, i...>) FW_INLINED { (step(i), ...); }(std::make_integer_sequence<int, N>{});
+}
 
 template <class T> constexpr int native = vector_bytes / static_cast<int>(sizeof(T));
 
@@ -59,7 +74,7 @@ struct Pack {
 template <class T, int N>
 FW_INLINE Pack<T, N> splat(T value) {
   Pack<T, N> r;
-  for (auto& v : r.v) v = value - typename Pack<T, N>::Vector{};  // not 0 + value: -0.0 stays
+  repeat<Pack<T, N>::chunks>([&](int c) FW_INLINED { r.v[c] = value - typename Pack<T, N>::Vector{}; });  // not 0 + value: -0.0 stays
   return r;
 }
 
@@ -67,7 +82,7 @@ FW_INLINE Pack<T, N> splat(T value) {
 template <class F, class T, int N, class... More>
 FW_INLINE Pack<T, N> each(F&& f, const Pack<T, N>& a, const More&... more) {
   Pack<T, N> r;
-  for (int c = 0; c < Pack<T, N>::chunks; ++c) r.v[c] = f(a.v[c], more.v[c]...);
+  repeat<Pack<T, N>::chunks>([&](int c) FW_INLINED { r.v[c] = f(a.v[c], more.v[c]...); });
   return r;
 }
 
@@ -169,7 +184,7 @@ FW_INLINE auto pick(V a, V b, Index index) {
 template <class T, int N> FW_INLINE Pack<T, N / 2> lower(const Pack<T, N>& a) {
   Pack<T, N / 2> r;
   if constexpr (Pack<T, N>::chunks > 1) {
-    for (int c = 0; c < Pack<T, N / 2>::chunks; ++c) r.v[c] = a.v[c];
+    repeat<Pack<T, N / 2>::chunks>([&](int c) FW_INLINED { r.v[c] = a.v[c]; });
   } else {
     r.v[0] = pick<N / 2>(a.v[0], a.v[0], [](int i) { return i; });
   }
@@ -179,7 +194,7 @@ template <class T, int N> FW_INLINE Pack<T, N / 2> lower(const Pack<T, N>& a) {
 template <class T, int N> FW_INLINE Pack<T, N / 2> upper(const Pack<T, N>& a) {
   Pack<T, N / 2> r;
   if constexpr (Pack<T, N>::chunks > 1) {
-    for (int c = 0; c < Pack<T, N / 2>::chunks; ++c) r.v[c] = a.v[Pack<T, N / 2>::chunks + c];
+    repeat<Pack<T, N / 2>::chunks>([&](int c) FW_INLINED { r.v[c] = a.v[Pack<T, N / 2>::chunks + c]; });
   } else {
     r.v[0] = pick<N / 2>(a.v[0], a.v[0], [](int i) { return i + N / 2; });
   }
@@ -210,7 +225,7 @@ FW_INLINE Pack<T, N> halves_of(const Pack<T, N>& a, const Pack<T, N>& b) {
   if constexpr (Pack<T, N>::chunks == 1) {
     r.v[0] = pick<N>(a.v[0], b.v[0], [](int i) { return i < N / 2 ? i : N + i; });
   } else {
-    for (int c = 0; c < Pack<T, N>::chunks; ++c) r.v[c] = c < Pack<T, N>::chunks / 2 ? a.v[c] : b.v[c];
+    repeat<Pack<T, N>::chunks>([&](int c) FW_INLINED { r.v[c] = c < Pack<T, N>::chunks / 2 ? a.v[c] : b.v[c]; });
   }
   return r;
 }
@@ -224,10 +239,10 @@ FW_INLINE Pack<T, N> every_second(const Pack<T, N>& a, const Pack<T, N>& b) {
     r.v[0] = pick<N>(a.v[0], b.v[0], index);
   } else {
     constexpr int C = Pack<T, N>::chunks, W = Pack<T, N>::width;
-    for (int c = 0; c < C; ++c) {
+    repeat<C>([&](int c) FW_INLINED {
       const auto& from = c < C / 2 ? a : b;
       r.v[c] = pick<W>(from.v[2 * c % C], from.v[2 * c % C + 1], index);
-    }
+    });
   }
   return r;
 }
@@ -236,16 +251,17 @@ FW_INLINE Pack<T, N> every_second(const Pack<T, N>& a, const Pack<T, N>& b) {
 template <int H, class T, int N>
 FW_INLINE Pack<T, N> carried_up(const Pack<T, N>& a, const Pack<T, N>& absent) {
   constexpr int W = Pack<T, N>::width;
+  constexpr auto seen = [](int i) { return i % (2 * H) >= H ? i / (2 * H) * 2 * H + H - 1 : Pack<T, N>::width + i; };
   Pack<T, N> r;
-  for (int c = 0; c < Pack<T, N>::chunks; ++c) {
+  repeat<Pack<T, N>::chunks>([&](int c) FW_INLINED {
     if constexpr (H < W) {
-      r.v[c] = pick<W>(a.v[c], absent.v[c], [](int i) { return i % (2 * H) >= H ? i / (2 * H) * 2 * H + H - 1 : W + i; });
+      r.v[c] = pick<W>(a.v[c], absent.v[c], seen);
     } else {
       constexpr int step = H / W;
       const int group = c / (2 * step) * 2 * step;
       r.v[c] = c % (2 * step) >= step ? a.v[group + step - 1][W - 1] - typename Pack<T, N>::Vector{} : absent.v[c];
     }
-  }
+  });
   return r;
 }
 
@@ -320,6 +336,15 @@ constexpr bool adds_unnoted = false;
 template <class V>
 FW_INLINE V added_unnoted(V a, V b) { return a + b; }
 #endif
+
+// Other code is slow for as long as the upper parts of vector registers are in use. Built for size, a function leaves them so.
+struct ReleasesVectors {
+  ~ReleasesVectors() {
+#if defined(__AVX__)
+    _mm256_zeroupper();
+#endif
+  }
+};
 
 // Everything computed before is in memory now.
 FW_INLINE void settle(const void* results) { asm volatile("" ::"r"(results) : "memory"); }
