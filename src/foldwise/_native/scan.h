@@ -337,18 +337,20 @@ struct Scan : ScanWork<F> {
   void scan_columns() {
     const Axis& kept = plan.kept[plan.kept_rank - 1];
     const int64_t rows_of_lines = plan.lines / kept.size, bytes = plan.lines * count * static_cast<int64_t>(sizeof(S));
+    // Columns that fill vectors; those left over are a strip of their own.
+    const int64_t even = plan.source.direct && kept.x == static_cast<int64_t>(sizeof(S)) ? kept.size / W * W : kept.size;
     int64_t columns = strip_columns;
-    const auto strips_of = [&](int64_t width) { return (kept.size + width - 1) / width; };
+    const auto strips_of = [&](int64_t width) { return (even + width - 1) / width + (even < kept.size); };
     while (bytes >= Work::least_shared && columns > least_columns && rows_of_lines * strips_of(columns) < thread_count()) columns /= 2;
     const int64_t strips = strips_of(columns), units = rows_of_lines * strips;
     const int64_t unit_bytes = std::min(kept.size, columns) * count * static_cast<int64_t>(sizeof(S));
     this->share_lines(units, unit_bytes, [&](int64_t first, int64_t last) {
       for (int64_t unit = first; unit < last; ++unit) {
         Place at = line(plan.kept_rank - 1, unit / strips);
-        const int64_t column = unit % strips * columns;
+        const int64_t column = std::min(unit % strips * columns, even);
         at.x += column * kept.x;
         at.out += column * kept.out;
-        scan_strip(at, std::min(columns, kept.size - column));
+        scan_strip(at, column < even ? std::min(columns, even - column) : kept.size - even);
       }
       finish_streaming();
     });
@@ -363,9 +365,9 @@ struct Scan : ScanWork<F> {
     const bool rows_out = is_out(plan.sink.dtype) && kept.out == static_cast<int64_t>(sizeof(Out)) && whole;
     CarryOf<F, W> carries[most];
     AccOf<F, W> so_far[most];
-    S gathered[pack_size][strip_columns];
-    alignas(64) Out results[pack_size][strip_columns];
-    A wide[pack_size][strip_columns];
+    S gathered[pack_size][strip_columns + 64 / sizeof(S)];
+    alignas(64) Out results[pack_size][strip_columns + 64 / sizeof(Out)];
+    A wide[pack_size][strip_columns + 64 / sizeof(A)];
     for (auto& row : gathered) std::fill(row + columns, row + vectors * W, reader.absent);
     write_identities(at.out, kept.out, columns);
     Judge judge{plan.finish};
@@ -384,9 +386,10 @@ struct Scan : ScanWork<F> {
           if (!rows_in && r < rows) reader(gathered[r], x, nullptr, kept, columns);
           direct[r] = streaming || r >= rows ? results[r] : reinterpret_cast<Out*>(out + r * plan.along.out);
         }
+        typename VectorOf<bits_of<A>, W>::type odd{};  // where the last row holds a NaN, as it does after any other
         const auto scanned = [&](int64_t v, int r, const AccOf<F, W>& local) FW_INLINED {
-          const auto placed = begin ? carries[v].template emit<F>(local, judge) : Work::template alone<F, W>(local, judge);
-          const Pack<A, W> y = canonical(placed);
+          const Pack<A, W> y = begin ? carries[v].template emit<F>(local, judge) : Work::template alone<F, W>(local, judge);
+          if (r == rows - 1) odd |= y.v[0] != y.v[0];
           if (rows_out) store(direct[r] + v * W, y);
           else store(&wide[r][v * W], y);
         };
@@ -413,6 +416,10 @@ struct Scan : ScanWork<F> {
         if (rows < pack_size) scan_rows(std::false_type{}, std::true_type{});
         else if (streaming) scan_rows(std::true_type{}, std::false_type{});
         else scan_rows(std::false_type{}, std::false_type{});
+        for (int64_t r = 0; lanes_where(odd) && r < rows; ++r) {
+          if (rows_out) make_canonical(direct[r], columns);
+          else make_canonical(wide[r], columns);
+        }
         for (int64_t r = 0; r < rows; ++r) {
           if (!rows_out) scatter(out + r * plan.along.out, kept.out, wide[r], columns);
           else if (streaming) stream(out + r * plan.along.out, reinterpret_cast<const char*>(results[r]), columns * sizeof(Out));

@@ -253,21 +253,24 @@ FW_INLINE AccOf<G, N> placed(const AccOf<G, N>& prefixes, AccOf<G, N>& so_far) {
   }
 }
 
+// Wherever they lie.
+template <class Out>
+void make_canonical(Out* results, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    Out value;
+    std::memcpy(&value, results + i, sizeof value);
+    if (!is_nan(value)) continue;
+    value = canonical_nan<Out>();
+    std::memcpy(results + i, &value, sizeof value);
+  }
+}
+
 // A NaN stays in every prefix after it, so a stretch of results has one only if its last does; then all are looked at.
 template <class A, class Out>
 bool canonical_from_here(Out* results, int64_t count, A last) {
-  if constexpr (std::is_floating_point_v<A>) {
-    if (last == last) [[likely]] return false;
-    for (int64_t i = 0; i < count; ++i) {
-      Out value;
-      std::memcpy(&value, results + i, sizeof value);
-      if (!is_nan(value)) continue;
-      value = canonical_nan<Out>();
-      std::memcpy(results + i, &value, sizeof value);
-    }
-    return true;
-  }
-  return false;
+  if (last == last) [[likely]] return false;
+  make_canonical(results, count);
+  return true;
 }
 
 // A piece of work in careful arithmetic: hardly more than the calls of it, hence built for size.
