@@ -1,7 +1,7 @@
 """The one table of dtypes: what the two standards call each, and which kernel column reads it as it lies."""
 
 from math import inf
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 
 class Dtype(NamedTuple):
@@ -45,7 +45,10 @@ _ROWS = [
 
 TABLE: Final = tuple(Dtype(*row, code) for code, row in enumerate(_ROWS))
 BY_NAME: Final = {dtype.name: dtype for dtype in TABLE}
-COLUMNS: Final = ("float16", "bfloat16", "float32", "float64", "int32", "int64", "uint64", "uint8")
+COLUMNS: Final = (
+    *("float16", "bfloat16", "float32", "float64"),
+    *("int32", "int64", "uint64", "uint8", "int8", "int16", "uint16"),
+)
 """The kernel columns, in the order of the native table."""
 
 
@@ -86,14 +89,19 @@ def limits(dtype: Dtype) -> tuple[int, int] | tuple[float, float]:
     return (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.kind == "i" else (0, (1 << bits) - 1)
 
 
-def column_for(source: Dtype, result: Dtype, signless: bool, truths: bool = False) -> str:
+Reading = Literal["bits", "signed", "narrow", "truths"]
+"""What a fold sees of integers: their bits, which fold alike whatever the sign; the sign, too; that, and narrow ones as
+they lie; or of any element whether it is zero, which is asked alike of all bytes and of all sixteen-bit floats."""
+
+
+def column_for(source: Dtype, result: Dtype, reads: Reading = "bits") -> str:
     """The kernel column in which `source` is folded into `result`: nothing is rounded before the fold."""
-    if truths and source.size == 1:
-        return "uint8"
-    if truths and source.name == "bfloat16":
-        return "float16"
+    if source.size <= 2 and reads == "truths":
+        return {1: "uint8", 2: "float16" if source.kind == "f" else source.column}[source.size]
+    if source.size <= 2 and reads == "narrow" and source is result and source.kind != "f":
+        return "uint8" if source.kind == "b" else source.name
     if result.kind != "f" or (source.kind == "f" and result.size <= max(source.size, 4)):
-        return source.column if signless or source.name != "uint64" else "uint64"
+        return "uint64" if source.name == "uint64" and reads in ("signed", "narrow") else source.column
     return "float64"
 
 

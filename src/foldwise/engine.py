@@ -99,7 +99,7 @@ class Reduce(NamedTuple):
         count = self._replace(fold=SUM, result=INT64).run(where)
         if source.kind == "f":
             # In the accumulator's own dtype: what the mask leaves out changes nothing, not even the bits.
-            wide = FLOAT64 if dtypes.column_for(source, self.result, True) == "float64" else dtypes.BY_NAME["float32"]
+            wide = FLOAT64 if dtypes.column_for(source, self.result) == "float64" else dtypes.BY_NAME["float32"]
             total = self._replace(fold=SUM, result=wide).run(x, None, where)
             with np.errstate(all="ignore"):
                 mean = np.asarray(total.astype(np.float64) / count)
@@ -297,7 +297,7 @@ class Scan(NamedTuple):
         if target.size and x.size == 0:
             target[...] = start
         elif target.size:
-            way = _way(self.fold, dtype_of(x), self.result, self.overflow, accuracy=self.accuracy)
+            way = _way(self.fold, dtype_of(x), self.result, self.overflow, 1, self.accuracy, scans=True)
             fits = _native.run_scan(
                 way.job(dtype_of(x), self.result),
                 way.finish(start),
@@ -389,28 +389,26 @@ def _way(
     overflow: Overflow,
     count: int = 1,
     accuracy: Accuracy = "default",
+    scans: bool = False,
 ) -> _Way:
-    def judged(kernel: str | None, ending: str, limits: Any) -> _Way:
-        column = _COLUMN_CODES[dtypes.judged_column_for(source)]
-        return _Way(_KERNEL_CODES[str(kernel)], column, _ENDING_CODES[ending], limits)
+    def through(kernel: str, column: str, ending: str, limits: Any = _NO_LIMITS) -> _Way:
+        return _Way(_KERNEL_CODES[kernel], _COLUMN_CODES[column], _ENDING_CODES[ending], limits)
 
-    integral = result.kind in "iu"
+    integral, by_value = result.kind in "iu", dtypes.judged_column_for(source)
     if integral and overflow != "wrap":
-        return judged(fold.judged, "none", dtypes.limits(result))
+        return through(str(fold.judged), by_value, "none", dtypes.limits(result))
     # Of integers a mean is exact, and so is a root that is to be one: R-16, R-17.
     if fold.ending == "mean" and source.kind != "f" and (integral or result is FLOAT64):
         ending = "mean" if integral else "ratio"
         if source.size < 8 and count <= _EXACT_IN_64_BITS:
-            column = dtypes.column_for(source, INT64, signless=True)
-            return _Way(_KERNEL_CODES["sum"], _COLUMN_CODES[column], _ENDING_CODES[ending], _WIDEST)
-        return judged("judged_sum", ending, _WIDEST)
+            return through("sum", dtypes.column_for(source, INT64), ending, _WIDEST)
+        return through("judged_sum", by_value, ending, _WIDEST)
     if fold.ending == "root" and integral:
-        return judged("judged_sumsquare", "none", _WIDEST)
+        return through("judged_sumsquare", by_value, "none", _WIDEST)
     if accuracy == "exact" and not integral and fold.exact is not None:
-        column = dtypes.exact_column_for(source, fold.exact)
-        return _Way(_KERNEL_CODES[fold.exact], _COLUMN_CODES[column], _ENDING_CODES[fold.ending], _NO_LIMITS)
-    column = dtypes.column_for(source, result, fold.signless, fold.truths)
-    return _Way(_KERNEL_CODES[fold.kernel], _COLUMN_CODES[column], _ENDING_CODES[fold.ending], _NO_LIMITS)
+        return through(fold.exact, dtypes.exact_column_for(source, fold.exact), fold.ending)
+    reads = "signed" if scans and fold.reads == "narrow" else fold.reads
+    return through(fold.kernel, dtypes.column_for(source, result, reads), fold.ending)
 
 
 def _in_halves(fold: Fold, source: Dtype, result: Dtype) -> bool:
@@ -455,9 +453,9 @@ def _delivered(target: Array, final: Array | None) -> Array:
 Route = tuple[int, int, int, int, float, int]
 
 
-def route(fold: Fold, source: Dtype, result: Dtype, accuracy: Accuracy) -> Route:
+def route(fold: Fold, source: Dtype, result: Dtype, accuracy: Accuracy, scans: bool = False) -> Route:
     """How the core folds a plain array of that dtype by itself; by no fold (-1) where it does not."""
-    way = _way(fold, source, result, "wrap", accuracy=accuracy)
+    way = _way(fold, source, result, "wrap", 1, accuracy, scans)
     in_steps = accuracy == "exact" and _in_halves(fold, source, result)
     if in_steps or through_floats(fold, result) or (result.kind in "iu" and fold.ending != "none"):
         way = way._replace(kernel=-1)
@@ -465,12 +463,14 @@ def route(fold: Fold, source: Dtype, result: Dtype, accuracy: Accuracy) -> Route
     return way.kernel, way.column, result.code, ending, number, integer
 
 
-def configure(folds: Sequence[Fold], general: dict[str, Callable[..., Any]]) -> None:
+def configure(functions: Sequence[tuple[str, Fold]], general: dict[str, Callable[..., Any]]) -> None:
     """Tell the core what is declared here: dtypes, the folds of the public functions, who takes what is not plain."""
     ways: tuple[Accuracy, Accuracy] = ("default", "exact")
-    entrances = tuple(
-        tuple(route(fold, dtype, fold.result(dtype), way) for way in ways for dtype in dtypes.TABLE) for fold in folds
-    )
+
+    def routes(fold: Fold, scans: bool) -> tuple[Route, ...]:
+        return tuple(route(fold, dtype, fold.result(dtype), way, scans) for way in ways for dtype in dtypes.TABLE)
+
+    entrances = tuple(routes(fold, scans=name != fold.name) for name, fold in functions)
     numbers = tuple(numpy.num for numpy in NUMPY)
     _native.configure(numbers, entrances, tuple(general[kind] for kind in CORE), ("wrap", *ways))
 

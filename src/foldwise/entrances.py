@@ -177,7 +177,7 @@ _GENERAL: Final[dict[str, Callable[..., Any]]] = {
     "place": place_general,
     "many": many_general,
 }
-engine.configure([fold for _, fold in ENTRANCES], _GENERAL)
+engine.configure(ENTRANCES, _GENERAL)
 
 reduce: Final = engine.CORE["reduce"][0]
 scan: Final = engine.CORE["scan"][0]

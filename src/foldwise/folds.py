@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from . import dtypes
-from .dtypes import Dtype
+from .dtypes import Dtype, Reading
 
 Number = int | float
 
@@ -45,10 +45,8 @@ class Fold(NamedTuple):
     """The scan's names: NumPy's, and the Array API's."""
     exact: str | None = None
     """The native fold that sums floats exactly, for accuracy="exact"."""
-    signless: bool = True
-    """Whether integers of either sign fold alike, bit for bit."""
-    truths: bool = False
-    """Whether elements only are zero or not, so that bytes fold alike, and so do sixteen-bit floats."""
+    reads: Reading = "bits"
+    """What the native fold sees of its elements."""
 
 
 SUM: Final = Fold(
@@ -74,19 +72,19 @@ FOLDS: Final = (
     SUM,
     PROD,
     Fold("mean", _zero, dtypes.real, "sum", "mean", exact="exact_sum"),
-    Fold("max", _lowest, dtypes.same, "max", scan="cummax", signless=False),
-    Fold("min", _highest, dtypes.same, "min", scan="cummin", signless=False),
-    Fold("l1", _zero, dtypes.accumulated, "l1", exact="exact_l1", signless=False),
+    Fold("max", _lowest, dtypes.same, "max", scan="cummax", reads="narrow"),
+    Fold("min", _highest, dtypes.same, "min", scan="cummin", reads="narrow"),
+    Fold("l1", _zero, dtypes.accumulated, "l1", exact="exact_l1", reads="signed"),
     Fold("l2", _zero, dtypes.real, "sumsquare", "root", exact="exact_sumsquare"),
     Fold("sumsquare", _zero, dtypes.accumulated, "sumsquare", exact="exact_sumsquare"),
     Fold("logsum", _zero, dtypes.real, "sum", "log"),
     Fold("logsumexp", _lowest, dtypes.real, "logsumexp", scan="logcumsumexp"),
-    Fold("all", _one, dtypes.truth, "all", truths=True),
-    Fold("any", _zero, dtypes.truth, "any", truths=True),
+    Fold("all", _one, dtypes.truth, "all", reads="truths"),
+    Fold("any", _zero, dtypes.truth, "any", reads="truths"),
 )
 PLACES: Final = (
-    Fold("argmax", _lowest, dtypes.index, "argmax", signless=False),
-    Fold("argmin", _highest, dtypes.index, "argmin", signless=False),
+    Fold("argmax", _lowest, dtypes.index, "argmax", reads="signed"),
+    Fold("argmin", _highest, dtypes.index, "argmin", reads="signed"),
 )
 """Folds that say where: along one axis, or all of them in C order."""
 

@@ -175,8 +175,9 @@ Gather<T> gather_for(const Source& source) {
 }
 
 // Instantiated once per ISA, in blocks.cpp, not in every fold's object.
-#define FOLDWISE_EACH_COLUMN(X) X(half) X(bfloat) X(float) X(double) X(std::int32_t) X(int64_t) X(uint64_t) X(std::uint8_t)
-#define FOLDWISE_EACH_VALUE(X) X(float) X(double) X(std::int32_t) X(int64_t) X(uint64_t) X(std::uint8_t)
+#define FOLDWISE_EACH_SHORT(X) X(std::int8_t) X(std::int16_t) X(std::uint8_t) X(std::uint16_t)
+#define FOLDWISE_EACH_COLUMN(X) X(half) X(bfloat) X(float) X(double) X(std::int32_t) X(int64_t) X(uint64_t) FOLDWISE_EACH_SHORT(X)
+#define FOLDWISE_EACH_VALUE(X) X(float) X(double) X(std::int32_t) X(int64_t) X(uint64_t) FOLDWISE_EACH_SHORT(X)
 #define FOLDWISE_ELSEWHERE(T) extern template Gather<T> gather_for<T>(const Source&);
 FOLDWISE_EACH_COLUMN(FOLDWISE_ELSEWHERE)
 #undef FOLDWISE_ELSEWHERE
@@ -411,9 +412,11 @@ void scatter(char* to, int64_t stride, const A* from, int64_t count) {
 template <class A>
 using Scatter = void (*)(char* to, int64_t stride, const A* from, int64_t count);
 
+// Truths and extremes of short integers stay what they are.
 template <class A, class Out>
-constexpr bool scatters = std::is_same_v<Out, bool> || (std::is_integral_v<A> ? std::is_integral_v<Out> && sizeof(A) > 1
-                                                                              : !std::is_integral_v<Out> && sizeof(Out) <= sizeof(A));
+constexpr bool scatters = std::is_same_v<Out, bool> || std::is_same_v<Out, A> ||
+                          (std::is_integral_v<A> ? std::is_integral_v<Out> && sizeof(A) > 2
+                                                 : !std::is_integral_v<Out> && sizeof(Out) <= sizeof(A));
 
 template <class A>
 Scatter<A> scatter_for(Dtype dtype) {

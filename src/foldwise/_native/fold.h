@@ -31,6 +31,19 @@ struct Own {
 template <> struct Own::Reduced<half> { using type = float; };
 template <> struct Own::Reduced<bfloat> { using type = float; };
 template <> struct Own::Reduced<std::uint8_t> { using type = void; };  // read as 64 bits
+template <> struct Own::Reduced<std::uint16_t> { using type = void; };
+template <> struct Own::Reduced<std::int8_t> { using type = void; };
+template <> struct Own::Reduced<std::int16_t> { using type = void; };
+
+// Where nothing outgrows the elements: short integers as they lie. Scans of them are not worth kernels of their own.
+struct Narrow {
+  template <class S> struct Reduced : Own::Reduced<S> {};
+  template <class S> struct Scanned : Own::Reduced<S> {};
+};
+template <> struct Narrow::Reduced<std::uint8_t> { using type = std::uint8_t; };
+template <> struct Narrow::Reduced<std::uint16_t> { using type = std::uint16_t; };
+template <> struct Narrow::Reduced<std::int8_t> { using type = std::int8_t; };
+template <> struct Narrow::Reduced<std::int16_t> { using type = std::int16_t; };
 
 // Truths: a byte is enough; and of sixteen-bit floats one kind is asked like the other.
 struct Byte {
@@ -112,6 +125,9 @@ struct Judge {
     return static_cast<uint64_t>(exact < finish.lowest ? finish.lowest : finish.highest);
   }
 };
+
+// Built for size, or of elements so short that nothing else takes as little time: of several ways, the one that serves always.
+template <class Fold> constexpr bool one_way = small || (std::is_integral_v<typename Fold::Source> && sizeof(typename Fold::Source) < 4);
 
 template <class Fold> constexpr bool is_judged = requires { &Fold::template judged<1>; };
 

@@ -18,7 +18,7 @@ template <FoldId id> struct FoldOf;
     template <class S> using Reduced = Struct<S, typename Width::Reduced<S>::type>;   \
     template <class S> using Scanned = Struct<S, typename Width::Scanned<S>::type>;   \
     template <class S> static constexpr bool exists = !std::is_void_v<typename Width::Reduced<S>::type>; \
-    static constexpr bool is_scanned = scans;                                         \
+    template <class S> static constexpr bool is_scanned = scans && !std::is_void_v<typename Width::Scanned<S>::type>; \
   };
 #include "folds.def"
 #undef FOLDWISE_FOLD

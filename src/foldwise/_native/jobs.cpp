@@ -25,7 +25,8 @@ Source source_of(const View& x, Dtype dtype, Dtype column_dtype, const View* mas
 }
 
 constexpr Dtype column_dtypes[] = {Dtype::float16, Dtype::bfloat16, Dtype::float32, Dtype::float64,
-                                   Dtype::int32, Dtype::int64, Dtype::uint64, Dtype::uint8};
+                                   Dtype::int32, Dtype::int64, Dtype::uint64, Dtype::uint8,
+                                   Dtype::int8, Dtype::int16, Dtype::uint16};
 
 // Where one kernel serves integers of either sign, it reads the one as the other; and where it asks whether something is 0,
 // one byte, or sixteen-bit float, is like another.

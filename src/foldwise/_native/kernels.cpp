@@ -12,12 +12,15 @@ namespace foldwise {
 namespace FOLDWISE_ISA {
 
 template <class A>
-constexpr Dtype dtype_of = std::is_same_v<A, float>          ? Dtype::float32
-                           : std::is_same_v<A, double>       ? Dtype::float64
-                           : std::is_same_v<A, std::int32_t> ? Dtype::int32
-                           : std::is_same_v<A, int64_t>      ? Dtype::int64
-                           : std::is_same_v<A, uint64_t>     ? Dtype::uint64
-                                                             : Dtype::uint8;
+constexpr Dtype dtype_of = std::is_same_v<A, float>           ? Dtype::float32
+                           : std::is_same_v<A, double>        ? Dtype::float64
+                           : std::is_same_v<A, std::int32_t>  ? Dtype::int32
+                           : std::is_same_v<A, int64_t>       ? Dtype::int64
+                           : std::is_same_v<A, uint64_t>      ? Dtype::uint64
+                           : std::is_same_v<A, std::int16_t>  ? Dtype::int16
+                           : std::is_same_v<A, std::uint16_t> ? Dtype::uint16
+                           : std::is_same_v<A, std::int8_t>   ? Dtype::int8
+                                                              : Dtype::uint8;
 
 // Whether a dtype overflows is a question for 64-bit integers, into which the narrower ones are read.
 template <class Fold, class S>
@@ -30,12 +33,15 @@ Kernel kernel_of() {
   using Family = FoldOf<FoldId::FOLDWISE_FAMILY>;
   if constexpr (Family::template exists<S>) {
     using Reduced = typename Family::template Reduced<S>;
-    using Scanned = typename Family::template Scanned<S>;
     if constexpr (requires(const ScanPlan& plan) { Reduced::place(plan); }) {
       return {nullptr, Reduced::place, Dtype::int64, Dtype::int64};
     } else if constexpr (is_needed<Reduced, S>) {
-      Kernel kernel{reduce<Reduced>, nullptr, dtype_of<typename Reduced::Value>, dtype_of<typename Scanned::Value>};
-      if constexpr (Family::is_scanned) kernel.scan = scan<Scanned>;
+      Kernel kernel{reduce<Reduced>, nullptr, dtype_of<typename Reduced::Value>, Dtype::count};
+      if constexpr (Family::template is_scanned<S>) {
+        using Scanned = typename Family::template Scanned<S>;
+        kernel.scan = scan<Scanned>;
+        kernel.scanned = dtype_of<typename Scanned::Value>;
+      }
       return kernel;
     }
   }
@@ -55,6 +61,9 @@ void FOLDWISE_JOIN(fill_, FOLDWISE_ISA, FOLDWISE_FAMILY)(Kernel* row) {
   row[static_cast<int>(Column::int64)] = kernel_of<int64_t>();
   row[static_cast<int>(Column::uint64)] = kernel_of<uint64_t>();
   row[static_cast<int>(Column::uint8)] = kernel_of<std::uint8_t>();
+  row[static_cast<int>(Column::int8)] = kernel_of<std::int8_t>();
+  row[static_cast<int>(Column::int16)] = kernel_of<std::int16_t>();
+  row[static_cast<int>(Column::uint16)] = kernel_of<std::uint16_t>();
 }
 
 }  // namespace foldwise

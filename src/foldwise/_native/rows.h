@@ -203,7 +203,7 @@ template <class F>
 FW_INLINE const typename Terms<F>::Acc* fold_rows(const Rows<typename F::Source>& rows, int64_t lanes, int64_t width,
                                                   bool from_memory, typename Terms<F>::Acc* tile) {
   using T = Terms<F>;
-  if constexpr (!F::heavy && !small) {
+  if constexpr (!F::heavy && !one_way<F>) {
     // About eight rows side by side: more of them fight for places in the first cache. From memory there may be more.
     constexpr int few_branches = 8, group = vector_bytes == 64 ? 4 : 2;  // as there are registers
     const bool wide = width >= group, few = rows.count <= few_branches * (from_memory ? 40 : 8);

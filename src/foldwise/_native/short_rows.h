@@ -62,11 +62,13 @@ struct ShortRows : ReduceWork<F> {
       return row_vector<G, in_floats>(reinterpret_cast<const S*>(x + i * stride), plan.count, ahead);
     };
     int64_t i = 0;
-    for (; i + W <= rows; i += W) {
-      typename Terms<G>::Acc vectors[W];
+    if constexpr (sizeof(A) >= 4) {  // what is shorter takes long to be picked apart
+      for (; i + W <= rows; i += W) {
+        typename Terms<G>::Acc vectors[W];
 #pragma GCC unroll 1
-      for (int j = 0; j < W; ++j) vectors[j] = row(i + j);
-      give(i, fold_across<G>(vectors));
+        for (int j = 0; j < W; ++j) vectors[j] = row(i + j);
+        give(i, fold_across<G>(vectors));
+      }
     }
     for (; i < rows; ++i) give(i, folded<G, W>(row(i)));
   }

@@ -120,7 +120,7 @@ enum class FoldId : std::uint8_t {
 constexpr int fold_count = static_cast<int>(FoldId::count);
 
 // The dtypes that kernels read from memory as they lie; every other one is converted in cache, block by block.
-enum class Column : std::uint8_t { float16, bfloat16, float32, float64, int32, int64, uint64, uint8, count };
+enum class Column : std::uint8_t { float16, bfloat16, float32, float64, int32, int64, uint64, uint8, int8, int16, uint16, count };
 constexpr int column_count = static_cast<int>(Column::count);
 
 struct KernelTable {

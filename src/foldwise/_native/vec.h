@@ -32,7 +32,7 @@ constexpr int vector_bytes = 32;
 constexpr int vector_bytes = 16;
 #endif
 
-// Built for size: where there are several ways, the one that serves for all.
+// Whether this is built for size.
 #if defined(FOLDWISE_SMALL)
 constexpr bool small = true;
 #else
@@ -251,10 +251,10 @@ FW_INLINE Pack<T, N> every_second(const Pack<T, N>& a, const Pack<T, N>& b) {
 template <int H, class T, int N>
 FW_INLINE Pack<T, N> carried_up(const Pack<T, N>& a, const Pack<T, N>& absent) {
   constexpr int W = Pack<T, N>::width;
-  constexpr auto seen = [](int i) { return i % (2 * H) >= H ? i / (2 * H) * 2 * H + H - 1 : Pack<T, N>::width + i; };
   Pack<T, N> r;
   repeat<Pack<T, N>::chunks>([&](int c) FW_INLINED {
     if constexpr (H < W) {
+      constexpr auto seen = [](int i) { return i % (2 * H) >= H ? i / (2 * H) * 2 * H + H - 1 : Pack<T, N>::width + i; };
       r.v[c] = pick<W>(a.v[c], absent.v[c], seen);
     } else {
       constexpr int step = H / W;
