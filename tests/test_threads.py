@@ -185,6 +185,31 @@ print(small - before, threads() - small)
 # ---- several callers
 
 
+@needs_proc
+@pytest.mark.skipif(fw.get_num_threads() < 2, reason="one processor has nowhere else to send a worker")
+def test_a_sleeping_worker_is_woken_where_its_caller_is_not() -> None:
+    script = """
+import os, time
+import numpy as np, foldwise as fw
+ours = os.sched_getaffinity(0)
+fw.set_num_threads(2)
+before = set(os.listdir("/proc/self/task"))
+x = np.ones(2_000_000)
+fw.sum(x)
+[worker] = set(os.listdir("/proc/self/task")) - before
+time.sleep(0.2)
+assert fw.sum(x) == x.size
+theirs = os.sched_getaffinity(int(worker))
+assert theirs < ours and len(theirs) == len(ours) - 1, (theirs, ours)
+time.sleep(0.2)
+os.sched_setaffinity(0, theirs)
+assert fw.sum(x) == x.size
+assert os.sched_getaffinity(int(worker))
+"""
+    processes.output("-c", script)
+
+
+
 def test_several_python_threads_at_once() -> None:
     fw.set_num_threads(3)
     inputs = [np.random.default_rng(k).standard_normal((300 + k, 1000)).astype(np.float32) for k in range(6)]

@@ -23,7 +23,7 @@ struct Arg {
   explicit Arg(const ScanPlan& p)
       : plan(p), reader(p.source, absent_source<S, A>(Fold::absent())), count(length_of(p)),
         as_it_lies(p.source.direct && !p.nest_rank && p.along.x == size),
-        from_memory(count * p.lines * size > prefetch_bytes), last(p.shifted) {}
+        from_memory(is_from_memory(count * p.lines * size)), last(p.shifted) {}
 
   static int64_t length_of(const ScanPlan& plan) {
     if (!plan.nest_rank) return plan.along.size;

@@ -255,7 +255,7 @@ struct ExactScan : ScanWork<F> {
       for (int64_t i = 0; i < k; ++i) lines[i].rise();
       scan_segments(at, k, first, last, lines);
       finish_streaming();
-    });
+    }, Order::rising);
     for (int64_t i = 0; i < k; ++i) {
       Line whole;
       whole.total = passed[i];

@@ -6,7 +6,8 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
-constexpr int64_t prefetch_bytes = 3 << 19;  // beyond this it is from memory: less is in some second cache
+// Whether so much is from memory: less is in the second caches of those who share it, each of whom has a part of its own.
+inline bool is_from_memory(int64_t bytes) { return bytes > (3 << 19) * std::min(thread_count(), 2); }
 
 template <class F>
 struct ReduceWork {
@@ -31,7 +32,7 @@ struct ReduceWork {
         reader(p.source, absent_source<S, A>(F::absent())),
         scatter(scatter_for<A>(p.sink.dtype)),
         blocks((p.count + T::block - 1) / T::block),
-        prefetch(p.count * p.outputs * size > prefetch_bytes && (!p.company || p.company->leads())) {}
+        prefetch(is_from_memory(p.count * p.outputs * size) && (!p.company || p.company->leads())) {}
 
   const Axis& inner_kept() const {
     static constexpr Axis point{1, 0, 0, 0};

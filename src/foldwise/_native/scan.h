@@ -325,7 +325,7 @@ struct Scan : ScanWork<F> {
         scan_together(at, lines, s, carries.data, now && (s - first) % 8 < fetched_by_totals ? 0 : next);
       }
       finish_streaming();
-    });
+    }, Order::rising);
   }
 
   // ---- columns: strips of the innermost kept axis, eight rows at a time

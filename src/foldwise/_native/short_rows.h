@@ -62,7 +62,7 @@ struct ShortRows : ReduceWork<F> {
       return row_vector<G, in_floats>(reinterpret_cast<const S*>(x + i * stride), plan.count, ahead);
     };
     int64_t i = 0;
-    if constexpr (sizeof(A) >= 4) {  // what is shorter takes long to be picked apart
+    if constexpr (sizeof(A) >= 4 && std::is_same_v<G, F>) {  // not what takes long to be picked apart, nor what is rare
       for (; i + W <= rows; i += W) {
         typename Terms<G>::Acc vectors[W];
 #pragma GCC unroll 1

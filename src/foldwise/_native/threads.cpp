@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -26,6 +29,12 @@ void pause_cpu() {
 #endif
 }
 
+// Tasks that are claimed in rising order.
+struct alignas(64) Stretch {
+  std::atomic<std::int64_t> next{0};
+  std::int64_t end = 0;
+};
+
 // One job at a time. The caller works too; whoever finds no task left leaves. A worker that has just worked spins for
 // a moment before it sleeps, because waking it costs more than most jobs take.
 struct Pool {
@@ -36,18 +45,31 @@ struct Pool {
   std::atomic<int> sleepers{0};
   std::atomic<int> inside{0};  // workers that may still read the job
   std::atomic<bool> open{false};
-  std::atomic<std::int64_t> next{0};
-  std::int64_t count = 0;
+  std::unique_ptr<Stretch[]> stretches;
+  int stretch_count = 0, most_stretches = 0;
   Task task = nullptr;
   void* context = nullptr;
   int invited = 0;  // workers 0..invited-1 take part
-  int workers = 0;
+  struct Worker {
+    pthread_t thread;
+    int avoided;  // the processor that its last caller ran on
+  };
+  std::vector<Worker> workers;
 
-  void work() {
-    for (;;) {
-      const std::int64_t index = next.fetch_add(1, std::memory_order_relaxed);
-      if (index >= count) return;
-      task(context, index);
+  void lay_out(std::int64_t tasks, int into) {
+    if (into > most_stretches) stretches = std::make_unique<Stretch[]>(static_cast<std::size_t>(most_stretches = into));
+    stretch_count = into;
+    for (int i = 0; i < into; ++i) {
+      stretches[i].next.store(tasks * i / into, std::memory_order_relaxed);
+      stretches[i].end = tasks * (i + 1) / into;
+    }
+  }
+
+  // One's own stretch first, so that a thread meets again what it has in its cache; then what the others have left.
+  void work(int who) {
+    for (int i = 0; i < stretch_count; ++i) {
+      Stretch& stretch = stretches[(who + i) % stretch_count];
+      for (std::int64_t index; (index = stretch.next.fetch_add(1, std::memory_order_relaxed)) < stretch.end;) task(context, index);
     }
   }
 
@@ -69,28 +91,42 @@ struct Pool {
       }
       seen = generation.load(std::memory_order_acquire);
       inside.fetch_add(1);
-      if (open.load() && number < invited) work();
+      if (open.load() && number < invited) work(number + 1);
       inside.fetch_sub(1);
     }
   }
 
-  void run(std::int64_t tasks, Task body, void* data, int threads) {
-    count = tasks;
+  // Woken where its caller runs, a worker would wait there until that is done: Linux leaves them so for milliseconds.
+  void send_elsewhere() {
+    const int here = sched_getcpu();
+    for (Worker& worker : std::span(workers).first(static_cast<std::size_t>(invited))) {
+      if (worker.avoided == here) continue;
+      worker.avoided = here;
+      cpu_set_t others;
+      if (sched_getaffinity(0, sizeof others, &others) != 0) return;
+      CPU_CLR(static_cast<std::size_t>(here), &others);
+      if (CPU_COUNT(&others) > 0) pthread_setaffinity_np(worker.thread, sizeof others, &others);
+    }
+  }
+
+  void run(std::int64_t tasks, Task body, void* data, int threads, Order order) {
+    lay_out(tasks, order == Order::rising ? 1 : threads);
     task = body;
     context = data;
     invited = threads - 1;
-    next.store(0, std::memory_order_relaxed);
-    while (workers < invited) {
-      std::thread([this, number = workers] { serve(number); }).detach();
-      ++workers;
+    while (std::ssize(workers) < invited) {
+      std::thread worker([this, number = static_cast<int>(workers.size())] { serve(number); });
+      workers.push_back({worker.native_handle(), -1});
+      worker.detach();
     }
     open.store(true);
     generation.fetch_add(1);
     if (sleepers.load() > 0) {
+      send_elsewhere();
       { std::lock_guard lock(sleep); }
       wake.notify_all();
     }
-    work();
+    work(0);
     // Closed first: a worker that arrives late sees it and keeps out; one that is inside is waited for.
     open.store(false);
     while (inside.load() != 0) pause_cpu();
@@ -131,12 +167,12 @@ int thread_count() {
 
 void set_thread_count(int count) { configured.store(count, std::memory_order_relaxed); }
 
-void run_tasks(std::int64_t count, Task task, void* context) {
+void run_tasks(std::int64_t count, Task task, void* context, Order order) {
   const int threads = count < thread_count() ? static_cast<int>(count) : thread_count();
   // A second caller, or a task that calls in turn, does its own work rather than wait.
   if (threads > 1) {
     std::unique_lock lock(pool->busy, std::try_to_lock);
-    if (lock.owns_lock()) return pool->run(count, task, context, threads);
+    if (lock.owns_lock()) return pool->run(count, task, context, threads, order);
   }
   for (std::int64_t index = 0; index < count; ++index) task(context, index);
 }

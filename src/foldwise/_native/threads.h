@@ -42,14 +42,17 @@ class Calls<void(Args...)> {
 
 using Task = void (*)(void* context, std::int64_t index);
 
-// Runs task(context, 0..count-1), each once, on this thread and the pool's. Tasks are claimed in rising order.
-void run_tasks(std::int64_t count, Task task, void* context);
+// Claimed in rising order; or each thread begins with a stretch of its own.
+enum class Order { rising, any };
+
+// Runs task(context, 0..count-1), each once, on this thread and the pool's.
+void run_tasks(std::int64_t count, Task task, void* context, Order order);
 
 template <class F>
-void parallel(std::int64_t count, F&& body) {
+void parallel(std::int64_t count, F&& body, Order order = Order::any) {
   using Body = std::remove_reference_t<F>;
   run_tasks(count, [](void* context, std::int64_t index) { (*static_cast<Body*>(context))(index); },
-            const_cast<void*>(static_cast<const void*>(&body)));
+            const_cast<void*>(static_cast<const void*>(&body)), order);
 }
 
 constexpr std::int64_t serial_bytes = 1 << 20;  // less than this never wakes a thread

@@ -9,7 +9,7 @@ namespace foldwise {
 namespace {
 
 constexpr int64_t line = 64;
-constexpr int64_t chunk_bytes = 1 << 20;
+constexpr int64_t chunk_bytes = 256 << 10;
 constexpr int64_t finishing_bytes = 4096;  // finishing a unit takes as long as reading so much
 
 }  // namespace
