@@ -147,7 +147,7 @@ struct Arg {
 
   void lines() {
     const int64_t chunk = std::max<int64_t>(1, task_bytes / (block * size)) * block;
-    if (plan.lines < 2 * thread_count() && count * size >= serial_bytes) {
+    if (plan.lines < 2 * thread_count() && threads_for(count * size) > 1) {
       const int64_t chunks = (count + chunk - 1) / chunk;
       Tiles<Best> parts(chunks);
       for (int64_t line = 0; line < plan.lines; ++line) {

@@ -51,7 +51,7 @@ struct Strips : ReduceWork<F> {
     int64_t columns = contiguous ? tile_columns : gathered_columns(p.count);
     const int64_t lines = p.outputs / kept.size;
     const bool share_rows = is_exact<F> || blocks >= 4 * thread_count();
-    const int threads = share_rows || p.count * p.outputs * size < serial_bytes ? 1 : thread_count();
+    const int threads = share_rows ? 1 : threads_for(p.count * p.outputs * size);
     while (columns > least_columns && lines * ((even + columns - 1) / columns) < threads) columns = (columns / 2 + W - 1) / W * W;
     return columns;
   }

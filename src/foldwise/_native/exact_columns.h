@@ -127,9 +127,9 @@ struct ExactColumns : Strips<F> {
   };
 
   bool run() {
-    const int threads = thread_count();
+    const int threads = threads_for(count * unit_bytes);
     const int64_t batches = (plan.count + batch_rows - 1) / batch_rows;
-    const int64_t wanted = count >= 4 * threads || threads == 1 || count * unit_bytes < serial_bytes ? 1 : 8 * threads / count;
+    const int64_t wanted = count >= 4 * threads || threads == 1 ? 1 : 8 * threads / count;
     const int64_t chunk = (batches + wanted - 1) / wanted * batch_rows;
     if (chunk < plan.count) return run_in_chunks(chunk);
     share(count, unit_bytes, [&](int64_t first, int64_t last) {

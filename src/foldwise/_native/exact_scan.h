@@ -204,7 +204,7 @@ struct ExactScan : ScanWork<F> {
     const int64_t k = together ? plan.kept[plan.kept_rank - 1].size : 1, groups = plan.lines / k, bytes = k * count * size;
     const int rank = plan.kept_rank - together;
     const int64_t stride = together ? plan.kept[rank].mask : 0;
-    if (thread_count() > 1 && groups < 2 * thread_count() && bytes >= 2 * serial_bytes) {
+    if (thread_count() > 1 && groups < 2 * thread_count() && bytes >= Work::least_chained) {
       for (int64_t i = 0; i < groups; ++i) scan_chained(line(rank, i), k, stride, bytes);
       return;
     }

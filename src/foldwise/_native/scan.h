@@ -271,7 +271,7 @@ struct Scan : ScanWork<F> {
     const int rank = together > 1 ? plan.kept_rank - 1 : plan.kept_rank;
     const int64_t groups = plan.lines / together;
     const int64_t group_bytes = together * count * static_cast<int64_t>(sizeof(S));
-    if (thread_count() > 1 && groups < 2 * thread_count() && group_bytes >= 2 * serial_bytes) {
+    if (thread_count() > 1 && groups < 2 * thread_count() && group_bytes >= Work::least_chained) {
       for (int64_t group = 0; group < groups; ++group) {
         const Place at = line(rank, group);
         scan_chained(at, together, group_bytes);

@@ -15,8 +15,8 @@ struct ScanWork {
   static constexpr int W = native<A>;
   static constexpr int P = W > pack_size ? W : pack_size;  // as many packs at a time as a vector holds
 
-  // A scan writes, too, and does more with an element, of whatever dtype: fewer bytes than a reduction's are worth a thread.
-  static constexpr int64_t least_shared = std::min<int64_t>(serial_bytes, (1 << 17) * sizeof(S));
+  // A scan writes, too, and does more with an element, of whatever dtype.
+  static constexpr int64_t least_shared = std::min<int64_t>(1 << 20, (1 << 17) * sizeof(S)), least_chained = 2 << 20;
 
   const ScanPlan& plan;
   const Reader<S> reader;
@@ -45,7 +45,7 @@ struct ScanWork {
         streaming(is_out(p.sink.dtype) && p.lines * p.length * static_cast<int64_t>(sizeof(Out)) > stream_bytes) {}
 
   static void share_lines(int64_t units, int64_t unit_bytes, Pieces pieces) {
-    share(units, unit_bytes, pieces, least_shared);
+    share(units, unit_bytes, pieces, {least_shared, 2 * least_shared});
   }
 
   // A line, or a place in one.

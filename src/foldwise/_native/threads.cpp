@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -42,7 +43,7 @@ struct Pool {
   std::mutex sleep;
   std::condition_variable wake;
   std::atomic<std::uint64_t> generation{0};
-  std::atomic<int> sleepers{0};
+  std::atomic<int> awake{0};
   std::atomic<int> inside{0};  // workers that may still read the job
   std::atomic<bool> open{false};
   std::unique_ptr<Stretch[]> stretches;
@@ -76,6 +77,7 @@ struct Pool {
   void serve(int number) {
     FloatEnvironment environment;
     std::uint64_t seen = 0;
+    awake.fetch_add(1);
     for (;;) {
       constexpr int spins = 4000;
       int spin = 0;
@@ -85,9 +87,9 @@ struct Pool {
           continue;
         }
         std::unique_lock lock(sleep);
-        sleepers.fetch_add(1);
+        awake.fetch_sub(1);
         wake.wait(lock, [&] { return generation.load() != seen; });
-        sleepers.fetch_sub(1);
+        awake.fetch_add(1);
       }
       seen = generation.load(std::memory_order_acquire);
       inside.fetch_add(1);
@@ -121,7 +123,7 @@ struct Pool {
     }
     open.store(true);
     generation.fetch_add(1);
-    if (sleepers.load() > 0) {
+    if (awake.load() < std::ssize(workers)) {
       send_elsewhere();
       { std::lock_guard lock(sleep); }
       wake.notify_all();
@@ -133,8 +135,30 @@ struct Pool {
   }
 };
 
+// Work that could have been shared, had a worker been awake: of what comes by itself, waking one would take as long as the
+// work; of what follows at once, time and again, it is the smaller part.
+struct Streak {
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::microseconds at_once{50};
+  static constexpr int enough = 3;
+  std::atomic<Clock::time_point> ended{};
+  std::atomic<int> length{0};
+
+  bool follows(Clock::time_point now) const { return now - ended.load(std::memory_order_relaxed) < at_once; }
+  bool goes_on() const { return length.load(std::memory_order_relaxed) >= enough && follows(Clock::now()); }
+
+  template <class Work>
+  void take(Work&& work) {
+    const bool another = follows(Clock::now());
+    work();
+    length.store(another ? length.load(std::memory_order_relaxed) + 1 : 0, std::memory_order_relaxed);
+    ended.store(Clock::now(), std::memory_order_relaxed);
+  }
+};
+
 // Never destroyed: its threads sleep until the process ends. A forked child has none of them and starts anew.
 Pool* pool = new Pool;
+Streak streak;
 std::atomic<int> configured{0};
 thread_local bool alone_here = false;
 
@@ -167,6 +191,12 @@ int thread_count() {
 
 void set_thread_count(int count) { configured.store(count, std::memory_order_relaxed); }
 
+int threads_for(std::int64_t bytes, Worth worth) {
+  const int threads = thread_count();
+  if (threads == 1 || bytes < worth.sharing) return 1;
+  return bytes >= worth.waking || pool->awake.load() > 0 || streak.goes_on() ? threads : 1;
+}
+
 void run_tasks(std::int64_t count, Task task, void* context, Order order) {
   const int threads = count < thread_count() ? static_cast<int>(count) : thread_count();
   // A second caller, or a task that calls in turn, does its own work rather than wait.
@@ -177,8 +207,9 @@ void run_tasks(std::int64_t count, Task task, void* context, Order order) {
   for (std::int64_t index = 0; index < count; ++index) task(context, index);
 }
 
-void share(std::int64_t units, std::int64_t unit_bytes, Pieces pieces, std::int64_t serial) {
-  if (units <= 1 || units * unit_bytes < serial || thread_count() == 1) return pieces(0, units);
+void share(std::int64_t units, std::int64_t unit_bytes, Pieces pieces, Worth worth) {
+  if (units * unit_bytes < worth.sharing || thread_count() == 1) return pieces(0, units);
+  if (units <= 1 || threads_for(units * unit_bytes, worth) == 1) return streak.take([&] { pieces(0, units); });
   const auto filling = [&](std::int64_t bytes) { return std::max<std::int64_t>(1, bytes / std::max<std::int64_t>(unit_bytes, 1)); };
   const std::int64_t group = std::clamp(units / (2 * thread_count()), filling(least_task_bytes), filling(task_bytes));
   parallel((units + group - 1) / group,

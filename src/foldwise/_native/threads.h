@@ -55,14 +55,22 @@ void parallel(std::int64_t count, F&& body, Order order = Order::any) {
             const_cast<void*>(static_cast<const void*>(&body)), order);
 }
 
-constexpr std::int64_t serial_bytes = 1 << 20;  // less than this never wakes a thread
+// From how many bytes on work is shared with workers that are awake, or if it follows some like it at once; and from how many
+// on it is worth waking them.
+struct Worth {
+  std::int64_t sharing, waking;
+};
+constexpr Worth worth_of_reductions{512 << 10, 3 << 20};
+
+// How many threads so much work deserves now.
+int threads_for(std::int64_t bytes, Worth worth = worth_of_reductions);
+
 constexpr std::int64_t least_task_bytes = 64 << 10, task_bytes = 256 << 10;
 
 // `units` pieces of work, in the order in which they lie in memory; the callable does pieces first..last - 1.
 using Pieces = Calls<void(std::int64_t first, std::int64_t last)>;
 
-// Has all of them done, at most about task_bytes at a time, on as many threads as that fills; on one where all is less than
-// `serial` bytes.
-void share(std::int64_t units, std::int64_t unit_bytes, Pieces pieces, std::int64_t serial = serial_bytes);
+// Has all of them done, at most about task_bytes at a time, on as many threads as that fills and it is worth.
+void share(std::int64_t units, std::int64_t unit_bytes, Pieces pieces, Worth worth = worth_of_reductions);
 
 }  // namespace foldwise

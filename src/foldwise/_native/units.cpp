@@ -29,8 +29,8 @@ void divide(const ReducePlan& plan, int64_t units, int64_t unit_bytes, Pieces pi
 int counter_depth(int64_t blocks) { return std::bit_width(static_cast<uint64_t>(blocks)) + 1; }
 
 void Units::fold_each(const ReducePlan& plan, Fold fold, Join join, Finish finish) const {
-  const int threads = thread_count();
-  if (plan.company || threads == 1 || count >= 4 * threads || count * bytes < serial_bytes || blocks <= 1) {
+  const int threads = threads_for(count * bytes);
+  if (plan.company || threads == 1 || count >= 4 * threads || blocks <= 1) {
     divide(plan, count, bytes, [&](int64_t first, int64_t last) {
       const Room tiles(counter_depth(blocks) * tile_bytes);
       for (int64_t unit = first; unit < last; ++unit) {
