@@ -103,11 +103,11 @@ struct Pool {
     const int here = sched_getcpu();
     for (Worker& worker : std::span(workers).first(static_cast<std::size_t>(invited))) {
       if (worker.avoided == here) continue;
-      worker.avoided = here;
       cpu_set_t others;
       if (sched_getaffinity(0, sizeof others, &others) != 0) return;
       CPU_CLR(static_cast<std::size_t>(here), &others);
-      if (CPU_COUNT(&others) > 0) pthread_setaffinity_np(worker.thread, sizeof others, &others);
+      if (CPU_COUNT(&others) == 0) return;  // this is the only one
+      if (pthread_setaffinity_np(worker.thread, sizeof others, &others) == 0) worker.avoided = here;
     }
   }
 
