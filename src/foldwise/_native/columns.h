@@ -41,7 +41,7 @@ struct Strips : ReduceWork<F> {
         per_line(even_strips + (even < kept.size)),
         count(p.outputs / kept.size * per_line),
         unit_columns(even ? std::min(whole_columns, even) : kept.size),
-        unit_bytes(p.count * unit_columns * size),
+        unit_bytes(p.count * unit_columns * size * effort),
         most_rows(std::min<int64_t>(T::block, p.count)),
         vectors((unit_columns + W - 1) / W) {}
 
@@ -51,7 +51,7 @@ struct Strips : ReduceWork<F> {
     int64_t columns = contiguous ? tile_columns : gathered_columns(p.count);
     const int64_t lines = p.outputs / kept.size;
     const bool share_rows = is_exact<F> || blocks >= 4 * thread_count();
-    const int threads = share_rows ? 1 : threads_for(p.count * p.outputs * size);
+    const int threads = share_rows ? 1 : threads_for(p.count * p.outputs * size * effort);
     while (columns > least_columns && lines * ((even + columns - 1) / columns) < threads) columns = (columns / 2 + W - 1) / W * W;
     return columns;
   }

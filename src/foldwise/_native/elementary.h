@@ -1,18 +1,19 @@
 // Exponentials and logarithms of packs. Libraries differ in the last digit; here a result has the same bits on every
-// ISA, because it takes nothing but + - * / and integer steps, in one order. No tables: SSE2 cannot look things up.
+// ISA, because it takes nothing but + - * /, fused steps and integer steps, in one order. No tables: SSE2 cannot look
+// things up.
 //
 // The largest errors, in units of the result's last place, over all floats and 3*10^9 doubles of all sizes:
 //
-//                            float    double
-//   exp, exp_of_negative     0.70     0.70
-//     subnormal results      0.78     0.80    (rounded twice)
-//   log                      0.51     0.68
+//                       float    double
+//   exp_of_negative     0.91     0.90
+//   log                 0.51     0.68
 //
-// For floats neither ever decreases where its argument grows. exp(0) is 1, log(1) is +0; infinities, zeros and NaN are
-// as in C.
+// For floats the logarithm never decreases where its argument grows. exp(0) is 1, log(1) is +0; infinities, zeros and
+// NaN are as in C, but that exponentials below the normal range are 0.
 #pragma once
 #include <iterator>
 
+#include "fused.h"
 #include "load_store.h"
 
 namespace foldwise::FOLDWISE_ISA {
@@ -25,16 +26,9 @@ template <class V> using pattern_of =
 template <class V>
 FW_INLINE V at_least(V x, V bound) {
 #if defined(__x86_64__) && !defined(__clang__)
-  if constexpr (sizeof(V) >= 16) asm("" : "+x"(bound));  // for GCC a maximum is one instruction, but not of a constant
+  if constexpr (sizeof(V) >= 16) asm("" : "+x"(x), "+x"(bound));  // GCC takes one instruction for it, unless it knows more
 #endif
   return x < bound ? bound : x;
-}
-template <class V>
-FW_INLINE V at_most(V x, V bound) {
-#if defined(__x86_64__) && !defined(__clang__)
-  if constexpr (sizeof(V) >= 16) asm("" : "+x"(bound));
-#endif
-  return x > bound ? bound : x;
 }
 
 // The terms of a polynomial, beginning with the constant one: by halves, since a chain of steps that wait for one
@@ -58,8 +52,8 @@ FW_INLINE V polynomial(V x) {
 
 // ---- the exponential
 //
-// e^x = 2^k * e^r, where k is the integer nearest to x / ln 2 and |r| <= ln 2 / 2. The first part of ln 2 has so few
-// bits that its product with k is exact, and then so is what it leaves of x.
+// e^x = 2^k * e^r, where k is the integer nearest to x / ln 2 and |r| <= ln 2 / 2. Fused steps leave all of what the two
+// parts of ln 2, k times, leave of x.
 //
 // e^r = 1 + r + r^2 / 2 + r^3 * terms(r). The terms minimise the largest error relative to e^r (an exchange algorithm
 // in 200-bit arithmetic); they were rounded one after the other, the later ones being fitted anew. That leaves 2^-28.0
@@ -67,59 +61,48 @@ FW_INLINE V polynomial(V x) {
 template <class A> struct Exponential;
 template <>
 struct Exponential<float> {
-  static constexpr float log2_e = 0x1.715476p+0f, ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;
+  static constexpr float log2_e = 0x1.715476p+0f, ln2_high = 0x1.62e43p-1f, ln2_low = -0x1.05c61p-29f;
   static constexpr float terms[] = {0x1.5554a4p-3f, 0x1.55568ap-5f, 0x1.122f1ep-7f, 0x1.6b6bccp-10f};
-  static constexpr float to_integer = 0x1.8p23f, back = 0x1p-31f;
-  static constexpr int ahead = 31;
+  static constexpr float to_integer = 0x1.8p23f;
 };
 template <>
 struct Exponential<double> {
-  static constexpr double log2_e = 0x1.71547652b82fep+0, ln2_high = 0x1.62e42fefa38p-1, ln2_low = 0x1.ef35793c7673p-45;
+  static constexpr double log2_e = 0x1.71547652b82fep+0, ln2_high = 0x1.62e42fefa39efp-1, ln2_low = 0x1.abc9e3b39803fp-56;
   static constexpr double terms[] = {0x1.5555555555501p-3,  0x1.5555555553209p-5,  0x1.1111111128966p-7,
                                      0x1.6c16c17cc214bp-10, 0x1.a01a011bd7aa4p-13, 0x1.a019ab31d0bfep-16,
                                      0x1.71df55e8a7bd1p-19, 0x1.289f85468185ep-22, 0x1.ad1f06f5c69afp-26};
-  static constexpr double to_integer = 0x1.8p52, back = 0x1p-61;
-  static constexpr int ahead = 61;
+  static constexpr double to_integer = 0x1.8p52;
 };
 
-template <bool negative, class V>
-FW_INLINE V exponential(V x) {
+// Twice e^r, term after term from the highest on: other packs' steps fill the time that each waits for the one before.
+template <class C, class V>
+FW_INLINE V twice_exponential(V r) {
+  constexpr int terms = std::size(C::terms);
+  V sum = 2 * C::terms[terms - 1] - V{};
+  repeat<terms - 1>([&](int i) FW_INLINED { sum = fused(sum, r, 2 * C::terms[terms - 2 - i] - V{}); });
+  const V one = element_of<V>(1) - V{}, two = one + one;
+  return fused(fused(fused(sum, r, one), r, two), r, two);
+}
+
+// Where x <= 0 or NaN. What is not in the normal range, or at its very end, is 0: beside 1 it is nothing.
+template <class V>
+FW_INLINE V exponential_of_negative(V x) {
   using A = element_of<V>;
   using C = Exponential<A>;
-  constexpr int fraction = std::numeric_limits<A>::digits - 1, bias = std::numeric_limits<A>::max_exponent - 1;
-  // 2^k is a product of two powers of two, of which only the second can leave the normal range: it rounds once. Their
-  // exponents come from n = k + offset. Where n is 0 the first power is 0, and so is the result, without an underflow,
-  // which is slow on some processors: everything below, minus infinity for one, is taken there.
-  constexpr int offset = negative ? bias + C::ahead : 2 * bias;
+  constexpr int fraction = std::numeric_limits<A>::digits - 1, offset = std::numeric_limits<A>::max_exponent - 2;
   constexpr double ln2 = 0.6931471805599453;
   x = at_least(x, A(-offset * ln2) - V{});
-  if constexpr (!negative) x = at_most(x, A((bias + 1.5) * ln2) - V{});
-
-  // A sum this large has no digits but an integer's, and n is in its lowest bits. Offsets are even: ties go one way.
+  // A sum this large has no digits but an integer's, and its lowest bits are k + offset, the exponent of half of 2^k. (Where
+  // they are 0 it is no exponent, and the power 0.) The offset is even: ties go one way.
   constexpr A large = C::to_integer + offset;
-  const V placed = x * C::log2_e + large, k = placed - large;
-  const pattern_of<V> n = std::bit_cast<pattern_of<V>>(placed);
-  const V high = x - k * C::ln2_high, low = k * C::ln2_low, r = high - low;
-
-  const V square = r * r, sum = A(1) + high, lost = high - (sum - A(1));
-  const V power = sum + (lost - low + (square * A(0.5) + square * r * polynomial<C>(r)));
-  if constexpr (negative) {
-    return power * std::bit_cast<V>(n << fraction) * C::back;
-  } else {
-    const pattern_of<V> half = n >> 1 << fraction;
-    return power * std::bit_cast<V>(half) * std::bit_cast<V>((n << fraction) - half);
-  }
+  const V placed = fused(x, C::log2_e - V{}, large - V{}), k = placed - large;
+  const V r = fused(k, -C::ln2_low - V{}, fused(k, -C::ln2_high - V{}, x));
+  return twice_exponential<C>(r) * std::bit_cast<V>(std::bit_cast<pattern_of<V>>(placed) << fraction);
 }
 
-template <class A, int N>
-FW_INLINE Pack<A, N> exp(const Pack<A, N>& x) {
-  return each([](auto v) FW_INLINED { return exponential<false>(v); }, x);
-}
-
-// Where x <= 0 or NaN: the same bits in five sixths of the time.
 template <class A, int N>
 FW_INLINE Pack<A, N> exp_of_negative(const Pack<A, N>& x) {
-  return each([](auto v) FW_INLINED { return exponential<true>(v); }, x);
+  return each([](auto v) FW_INLINED { return exponential_of_negative(v); }, x);
 }
 
 // ---- the logarithm
@@ -131,7 +114,7 @@ FW_INLINE Pack<A, N> exp_of_negative(const Pack<A, N>& x) {
 // where all but the last summand is computed exactly, in two parts. The terms come as those of the exponential do, for
 // s^2 <= 0.02944; they leave 2^-66.6 of the result (degree 7).
 struct Logarithm {
-  static constexpr double ln2_high = Exponential<double>::ln2_high, ln2_low = Exponential<double>::ln2_low;
+  static constexpr double ln2_high = 0x1.62e42fefa38p-1, ln2_low = 0x1.ef35793c7673p-45;  // k times the first part is exact
   static constexpr double terms[] = {0x1.5555555555555p-1, 0x1.9999999999d11p-2, 0x1.249249243981ep-2,
                                      0x1.c71c724b60ab1p-3, 0x1.745ce1cbc80bcp-3, 0x1.3b2023d4392d4p-3,
                                      0x1.0f67568cd9149p-3, 0x1.0f0d135b18f02p-3};

@@ -19,15 +19,34 @@ struct LogSumExp {
   static constexpr A absent() { return -std::numeric_limits<A>::infinity(); }
   template <int N> static FW_INLINE Acc<N> start(const Pack<A, N>& x) { return {x, splat<A, N>(A(1))}; }
   template <int N> static FW_OUTLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) {
-    // Alike, though both infinite, they weigh the same; a NaN is in the weight whoever is the larger.
-    const Pack<A, N> apart = exp_of_negative(each([](auto p, auto q) { return p >= q ? q - p : p - q; }, a.most, b.most));
-    const Pack<A, N> weight = each([](auto p, auto q, auto e) { return p == q ? decltype(e){} + A(1) : e; }, a.most, b.most, apart);
-    return {each([](auto p, auto q) { return p >= q ? p : q; }, a.most, b.most),
-            each([](auto p, auto q, auto s, auto t, auto w) { return p >= q ? s + t * w : t + s * w; }, a.most, b.most,
-                 a.scaled, b.scaled, weight)};
+    const Pack<A, N> weight = weight_of_lesser(a.most, b.most);
+    return {larger(a.most, b.most), each([](auto p, auto q, auto s, auto t, auto w) FW_INLINED {
+      return p >= q ? fused(t, w, s) : fused(s, w, t);
+    }, a.most, b.most, a.scaled, b.scaled, weight)};
+  }
+  template <int N> static FW_INLINE Acc<N> join(const Acc<N>& a, const Pack<A, N>& x) {
+    const Pack<A, N> weight = weight_of_lesser(a.most, x);
+    return {larger(a.most, x), each([](auto p, auto q, auto s, auto w) FW_INLINED {
+      return p >= q ? s + w : fused(s, w, decltype(s){} + A(1));
+    }, a.most, x, a.scaled, weight)};
   }
   template <int N> static FW_INLINE Acc<N> lift(const Acc<N>& a) { return a; }
   template <int N> static FW_OUTLINE Pack<A, N> result(const Acc<N>& a) { return a.most + log(a.scaled); }
+
+ private:
+  template <int N> static FW_INLINE Pack<A, N> larger(const Pack<A, N>& a, const Pack<A, N>& b) {
+    return each([](auto p, auto q) FW_INLINED { return p >= q ? p : q; }, a, b);
+  }
+  // Alike, though both infinite, they weigh the same; a NaN is in the weight whoever is the larger.
+  template <int N> static FW_INLINE Pack<A, N> weight_of_lesser(const Pack<A, N>& a, const Pack<A, N>& b) {
+    const auto below = [](auto p, auto q) FW_INLINED {
+      using Pattern = pattern_of<decltype(p)>;
+      constexpr auto sign = ~(~element_of<Pattern>{0} >> 1);
+      return std::bit_cast<decltype(p)>(std::bit_cast<Pattern>(p - q) | sign);
+    };
+    return each([](auto p, auto q, auto e) FW_INLINED { return p == q ? decltype(e){} + A(1) : e; }, a, b,
+                exp_of_negative(each(below, a, b)));
+  }
 };
 
 }  // namespace foldwise::FOLDWISE_ISA

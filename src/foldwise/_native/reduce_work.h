@@ -19,6 +19,7 @@ struct ReduceWork {
   using CarefulAcc = typename Terms<C>::Acc;
   static constexpr int W = T::W, L = T::L;
   static constexpr int64_t size = sizeof(S);
+  static constexpr int64_t effort = F::heavy ? 4 : 1;  // how much sooner than what is limited by memory it is worth sharing
 
   const ReducePlan& plan;
   const Reader<S> reader;
@@ -71,7 +72,7 @@ struct ReduceWork {
   using Work::plan, Work::reader, Work::scatter, Work::blocks, Work::prefetch, Work::fits, Work::inner_kept;  \
   using Work::inner_fold, Work::rows_lie_whole, Work::kept_cursor, Work::fold_cursor, Work::note;             \
   using Work::join;                                                                                           \
-  using Work::W, Work::L, Work::size;                                                                         \
+  using Work::W, Work::L, Work::size, Work::effort;                                                           \
   using typename Work::T, typename Work::S, typename Work::A, typename Work::C, typename Work::Acc;           \
   using typename Work::CarefulAcc;
 

@@ -85,7 +85,7 @@ class OpenSequence {
 
   template <class G>
   FW_INLINE void fold_piece(const S* p, int64_t count, typename Terms<G>::Acc* tile, bool resume, Ahead ahead) const {
-    if constexpr (G::heavy) fold_into_lanes<G, 0, false>(p, count * k, L * k, tile, resume);
+    if constexpr (G::heavy) fold_into_lanes<G, 0, std::is_same_v<G, F>>(p, count * k, L * k, tile, resume, ahead);
     else if (static_lanes && !ahead.far) fold_into_lanes<G, static_lanes, false>(p, count * k, L * k, tile, resume);
     else fold_into_lanes<G, static_lanes, true>(p, count * k, L * k, tile, resume, ahead);
     settle(tile);
@@ -174,7 +174,7 @@ struct Sequence : ReduceWork<F> {
   }
 
   static constexpr SequenceFold told{
-      size, T::block, L, sizeof(Open), L / W * static_cast<int64_t>(sizeof(CarefulAcc)),
+      size, effort, T::block, L, sizeof(Open), L / W * static_cast<int64_t>(sizeof(CarefulAcc)),
       Open::plain_tiles * (L / W) * static_cast<int64_t>(sizeof(Acc)), open, take, fetch, end, join_tiles, finish, read};
 };
 

@@ -86,7 +86,7 @@ struct Sequences {
     else one_by_one();
   }
 
-  Units units_of(int64_t blocks) const { return {units, plan.count * k * fold.item, blocks, tile_bytes}; }
+  Units units_of(int64_t blocks) const { return {units, plan.count * k * fold.item * fold.effort, blocks, tile_bytes}; }
 
   void one_by_one() {
     const auto fold_blocks = [&](int64_t unit, int64_t first, int64_t last, char* tiles) {
@@ -117,7 +117,7 @@ struct Sequences {
     const int64_t together = std::clamp<int64_t>(side_by_side_bytes / next_to.x, 1, most);
     const int64_t per_line = (most + together - 1) / together;
     const int64_t lines = plan.count / line.size;
-    divide(plan, units / most * per_line, together * plan.count * fold.item, [&](int64_t first, int64_t last) {
+    divide(plan, units / most * per_line, together * plan.count * fold.item * fold.effort, [&](int64_t first, int64_t last) {
       const int64_t room = counter_depth((plan.count + fold.block - 1) / fold.block) * tile_bytes;
       const Room tiles(together * room), plain(together * plain_bytes), states(together * fold.state);
       for (int64_t group = first; group < last; ++group) {

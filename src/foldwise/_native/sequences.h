@@ -12,7 +12,8 @@ using Walk = Calls<void(int64_t first, int64_t count, Visit visit)>;
 
 // A fold of sequences, for a driver that is the same for all of them: a state, which takes stretches as they come.
 struct SequenceFold {
-  int64_t item, block, lanes;               // bytes of an element as it is read; elements of a block and of a step
+  int64_t item, effort;                     // bytes of an element as it is read; how much longer than reading it takes
+  int64_t block, lanes;                     // elements of a block and of a step
   int64_t state, tile, plain_room;          // bytes, the last two of each sequence
   void (*open)(void* state, int64_t k, int64_t first, char* tiles, char* plain);
   void (*take)(void* state, const char* p, int64_t count, const char* next, Walk walk);

@@ -37,7 +37,7 @@ struct ShortRows : ReduceWork<F> {
     Counter<G> counter{tiles, L / W};
     const int64_t some = is_exact<G> ? count : T::block;
     for (int64_t done = 0; done < count; done += some) {
-      fold_into_lanes<G, G::heavy ? 0 : L, !G::heavy>(p + done, std::min(some, count - done), L, counter.next(), false, ahead);
+      fold_into_lanes<G, G::heavy ? 0 : L, std::is_same_v<G, F>>(p + done, std::min(some, count - done), L, counter.next(), false, ahead);
       counter.push();
     }
     return fold_lane_vectors<G>(counter.whole());
@@ -152,7 +152,7 @@ struct ShortRows : ReduceWork<F> {
     const bool direct = rows_lie_whole();
     const bool narrow = direct && plan.count >= 2 && plan.count <= most_interleaved_words && kept.x == plan.count * size &&
                         kept.size >= batch;
-    divide(plan, plan.outputs, plan.count * size, [&](int64_t first, int64_t last) {
+    divide(plan, plan.outputs, plan.count * size * effort, [&](int64_t first, int64_t last) {
       S gathered[2 * T::block];
       [[maybe_unused]] A results[batch];
       [[maybe_unused]] std::conditional_t<is_exact<F>, Tried, Patience> tried;

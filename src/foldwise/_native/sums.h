@@ -1,5 +1,6 @@
 // Folds that add: plain sums, sums of magnitudes, sums of squares.
 #pragma once
+#include "fused.h"
 #include "products.h"
 
 namespace foldwise::FOLDWISE_ISA {

@@ -25,7 +25,7 @@ void divide(const ReducePlan& plan, int64_t units, int64_t unit_bytes, Pieces pi
 int counter_depth(int64_t blocks);
 
 struct Units {
-  int64_t count, bytes;        // how many there are, and how much each reads
+  int64_t count, bytes;        // how many there are, and how much each reads, or what takes as long
   int64_t blocks, tile_bytes;  // how many blocks each has, and what folding them leaves
 
   // Leaves the lanes of blocks first..last - 1 in the first of the tiles.

@@ -120,24 +120,6 @@ template <class T, int N> FW_INLINE Pack<T, N> magnitude(const Pack<T, N>& a) {
   }
 }
 
-// a * b + c of floats, where a * b is exact: rounded once or twice, it is the same.
-template <class T, int N>
-FW_INLINE Pack<T, N> multiplied_and_added(const Pack<T, N>& a, const Pack<T, N>& b, const Pack<T, N>& c) {
-  return each([](auto x, auto y, auto z) {
-    [[maybe_unused]] constexpr bool wide = sizeof(T) == 8;
-#if defined(__AVX512F__)
-    if constexpr (sizeof(x) == 64 && wide) return (decltype(x))_mm512_fmadd_pd((__m512d)x, (__m512d)y, (__m512d)z);
-    else if constexpr (sizeof(x) == 64) return (decltype(x))_mm512_fmadd_ps((__m512)x, (__m512)y, (__m512)z);
-    else
-#elif defined(__FMA__)
-    if constexpr (sizeof(x) == 32 && wide) return (decltype(x))_mm256_fmadd_pd((__m256d)x, (__m256d)y, (__m256d)z);
-    else if constexpr (sizeof(x) == 32) return (decltype(x))_mm256_fmadd_ps((__m256)x, (__m256)y, (__m256)z);
-    else
-#endif
-    return x * y + z;
-  }, a, b, c);
-}
-
 // Where x or y is a NaN.
 template <class V>
 FW_INLINE auto unordered(V x, V y) { return (x != x) | (y != y); }
