@@ -150,7 +150,7 @@ class Stretches {
       const Vector ends[] = {rests[0], rests[1], rests[2], rests[3]};
       settle(&grid);
       settle(ends);
-      if (plainly ? lost_bits() : !F::linear && left_normal_range()) return false;
+      if (plainly ? lost_bits() : !F::linear && raised_flags(flag_of_range)) return false;
       if (grid.left()) return false;
       add_all(total, grid, ends);
       return true;

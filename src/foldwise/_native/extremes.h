@@ -4,17 +4,20 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
+template <class A, int N>
+struct Chosen {
+  Pack<A, N> value;
+  auto members() const { return std::tie(value); }
+};
+
 // A NaN is more extreme than any number. Of zeros of both signs the right one stays.
-template <class S, class A, bool largest>
-struct Extreme {
+template <class S, class A, bool largest, bool rare>
+struct CarefulExtreme {
   using Source = S;
   using Value = A;
-  using Careful = Extreme;
-  static constexpr bool guarded = false, heavy = false, signless = false;
-  template <int N> struct Acc {
-    Pack<A, N> value;
-    auto members() const { return std::tie(value); }
-  };
+  using Careful = CarefulExtreme;
+  static constexpr bool guarded = false, heavy = rare, signless = false;
+  template <int N> using Acc = Chosen<A, N>;
 
   static constexpr A absent() {
     using Limits = std::numeric_limits<A>;
@@ -33,6 +36,20 @@ struct Extreme {
   template <int N> static FW_INLINE Pack<A, N> result(const Acc<N>& a) { return a.value; }
 };
 
+// The same where there is no NaN: comparing one is noted.
+template <class S, class A, bool largest>
+struct Extreme : CarefulExtreme<S, A, largest, false> {
+  using InScans = CarefulExtreme<S, A, largest, false>;
+  static constexpr bool guarded = std::is_floating_point_v<A>;
+  static constexpr unsigned flags = flag_of_invalid;
+  using Careful = std::conditional_t<guarded, CarefulExtreme<S, A, largest, true>, Extreme>;
+  template <int N> using Acc = Chosen<A, N>;
+
+  template <int N> static FW_INLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) {
+    return {each([](auto p, auto q) { return largest ? (p > q ? p : q) : (p < q ? p : q); }, a.value, b.value)};
+  }
+};
+
 template <class S, class A> using Max = Extreme<S, A, true>;
 template <class S, class A> using Min = Extreme<S, A, false>;
 
@@ -40,8 +57,9 @@ template <class S, class A> using Min = Extreme<S, A, false>;
 template <class S, class A, bool any>
 struct Truth : Extreme<S, A, any> {
   using Careful = Truth;
-  static constexpr bool signless = true;
-  template <int N> using Acc = typename Extreme<S, A, any>::template Acc<N>;
+  using InScans = Truth;
+  static constexpr bool guarded = false, signless = true;
+  template <int N> using Acc = Chosen<A, N>;
 
   static constexpr A absent() { return A(!any); }
   template <int N> static FW_INLINE Acc<N> start(const Pack<A, N>& x) {

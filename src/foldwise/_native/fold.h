@@ -7,7 +7,9 @@
 //   join              an accumulator and one more element, where that has a shorter way to the same bits
 //   result            what the accumulator stands for; judged, of integers, exactly; root, its root where that reaches further
 //   Careful, lift     the fold in arithmetic that cannot leave its range; the same type where none is needed
-//   guarded, heavy    whether plain results need that check; whether a step is so long that loops are not unrolled
+//   guarded, flags    whether plain results need a check, and what the floating-point unit must not have noted
+//   heavy             whether a step is so long that loops are not unrolled
+//   InScans           the fold to scan with, where that is another
 //   signless          whether integers of either sign fold alike, so that one kernel serves both
 //   Carry             what a scan hands from one segment to the next: emit places a pack on it, advance moves it on
 #pragma once

@@ -11,12 +11,19 @@ namespace foldwise::FOLDWISE_ISA {
 
 // ---- the list of them
 
+// What a fold is in scans.
+template <class F> struct InScansOf { using type = F; };
+template <class F>
+  requires requires { typename F::InScans; }
+struct InScansOf<F> { using type = typename F::InScans; };
+template <class F> using InScans = typename InScansOf<F>::type;
+
 // The struct that folds S: reducing, and scanning.
 template <FoldId id> struct FoldOf;
 #define FOLDWISE_FOLD(name, Struct, Width, scans)                                     \
   template <> struct FoldOf<FoldId::name> {                                           \
     template <class S> using Reduced = Struct<S, typename Width::Reduced<S>::type>;   \
-    template <class S> using Scanned = Struct<S, typename Width::Scanned<S>::type>;   \
+    template <class S> using Scanned = InScans<Struct<S, typename Width::Scanned<S>::type>>; \
     template <class S> static constexpr bool exists = !std::is_void_v<typename Width::Reduced<S>::type>; \
     template <class S> static constexpr bool is_scanned = scans && !std::is_void_v<typename Width::Scanned<S>::type>; \
   };

@@ -11,6 +11,12 @@ namespace foldwise {
 
 namespace FOLDWISE_ISA {
 
+#if defined(FOLDWISE_SCANS_APART)
+#define FOLDWISE_SCAN(S) extern template bool scan<FoldOf<FoldId::FOLDWISE_FAMILY>::Scanned<S>>(const ScanPlan&);
+FOLDWISE_EACH_SCANNED(FOLDWISE_SCAN)
+#undef FOLDWISE_SCAN
+#endif
+
 template <class A>
 constexpr Dtype dtype_of = std::is_same_v<A, float>           ? Dtype::float32
                            : std::is_same_v<A, double>        ? Dtype::float64

@@ -102,6 +102,7 @@ struct Prod {
   using Source = S;
   using Value = A;
   static constexpr bool guarded = std::is_floating_point_v<A>, heavy = false, signless = true;
+  static constexpr unsigned flags = flag_of_range;
   using Careful = std::conditional_t<guarded, CarefulProd<S, A>, Prod>;
   template <int N> struct Acc {
     Pack<A, N> product;

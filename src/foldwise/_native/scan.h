@@ -109,7 +109,7 @@ struct Scan : ScanWork<F> {
       if (carry.plain()) {
         clear_flags();
         const auto last = scanned(F{});
-        if (!left_normal_range()) return carry.advance(F::lift(last));
+        if (!spoilt<F>()) return carry.advance(F::lift(last));
       }
       carry.advance(carefully<C>(scanned));
     } else {
@@ -123,7 +123,7 @@ struct Scan : ScanWork<F> {
       clear_flags();
       const auto last = F::lift(total(F{}));
       settle(&last);
-      if (!left_normal_range()) return last;
+      if (!spoilt<F>()) return last;
       return carefully<C>(total);
     } else {
       return total(F{});
@@ -162,7 +162,7 @@ struct Scan : ScanWork<F> {
           clear_flags();
           const auto eight = F::lift(totals_of_eight<F>(in, ahead));
           settle(&eight);
-          if (!F::guarded || !left_normal_range()) {
+          if (!spoilt<F>()) {
             for (int i = 0; i < 8; ++i, ++s) {
               *totals++ = remade<AccOf<C, P>>(
                   [i](const auto& p) { return splat<std::decay_t<decltype(p[0])>, P>(p[i]); }, eight);

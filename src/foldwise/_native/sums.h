@@ -135,6 +135,7 @@ struct CarefulSquares {
 template <class S, class A>
 struct Squares : Sum<S, A> {
   static constexpr bool guarded = std::is_same_v<S, double> || std::is_same_v<S, bfloat>;
+  static constexpr unsigned flags = flag_of_range;
   using Careful = std::conditional_t<guarded, CarefulSquares<S, A>, Squares>;
   template <int N> using Acc = typename Sum<S, A>::template Acc<N>;
 

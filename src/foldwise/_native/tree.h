@@ -64,7 +64,7 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
     const int64_t pace = ahead.pace ? ahead.pace : (in_turn ? G * W : lanes) * static_cast<int64_t>(sizeof(*p));
     const auto fetch = [&](int g) FW_INLINED {
       constexpr int bytes = W * static_cast<int>(sizeof(*p));
-      if (!prefetch || g * bytes % 64) return;
+      if (!prefetch || g * bytes % 64 || g * bytes >= pace) return;
       fetch_line(soon + g * bytes, g * bytes & 64, ahead.apart);
       if constexpr (static_lanes && bytes >= 32) hold_back();  // else there is more to do with a line
     };
@@ -279,15 +279,22 @@ FW_RARELY auto carefully(Work&& work) {
   return work(Careful{});
 }
 
-// Runs a piece of work in plain arithmetic and, where that left the normal range, again in careful arithmetic.
+// Whether plain arithmetic did what it is not good for.
+template <class F>
+FW_INLINE bool spoilt() {
+  if constexpr (F::guarded) return raised_flags(F::flags);
+  else return false;
+}
+
+// Runs a piece of work in plain arithmetic and, where that was not enough, again in careful arithmetic.
 // `work` takes the fold to use; its results must be in memory when it returns.
 template <class F, class Work>
 FW_INLINE bool guarded(Work&& work) {
   if constexpr (F::guarded) {
     clear_flags();
     const bool fits = work(F{});
-    if (!left_normal_range()) return fits;
-    return work(typename F::Careful{});
+    if (!spoilt<F>()) return fits;
+    return carefully<typename F::Careful>(work);
   } else {
     return work(F{});
   }

@@ -274,12 +274,13 @@ FW_INLINE bool is_nan(T value) {
 // ---- the floating-point unit's own notes
 
 #if defined(__x86_64__)
-constexpr unsigned flag_of_range = 0x18, flag_of_any = 0x3d;  // overflow and underflow; any but that of subnormal operands
+constexpr unsigned flag_of_invalid = 0x1, flag_of_range = 0x18, flag_of_any = 0x3d;  // any but that of subnormal operands
 #else
-constexpr unsigned flag_of_range = 0xc, flag_of_any = 0x1f;
+constexpr unsigned flag_of_invalid = 0x1, flag_of_range = 0xc, flag_of_any = 0x1f;
 #endif
 
-// Whether any operation since the last clear raised one of these flags.
+// Whether any operation since the last clear raised one of these flags: that it has no answer, or compared a NaN; that it overflowed
+// or underflowed.
 FW_INLINE bool raised_flags(unsigned flags) {
 #if defined(__x86_64__)
   unsigned control;
@@ -291,9 +292,6 @@ FW_INLINE bool raised_flags(unsigned flags) {
   return status & flags;
 #endif
 }
-
-// Whether any overflowed, or lost digits below the normal range.
-FW_INLINE bool left_normal_range() { return raised_flags(flag_of_range); }
 
 FW_INLINE void clear_flags() {
 #if defined(__x86_64__)
