@@ -70,6 +70,10 @@ LARGE: tuple[tuple[tuple[int, ...], Any], ...] = (
     *(((90_000, 7), 0), ((3, 200_003), 0), ((200_003, 3), 1), ((6, 8, 40, 40), (0, 2, 3)), ((6, 40, 3000), 1)),
     *(((9000, 70), 0), ((20, 30_000), 1)),
 )
+# In no cache: these columns are gone through in steps, in one chunk of rows and in several.
+COLUMNS: tuple[tuple[tuple[int, ...], int], ...] = (
+    *(((1100, 1531), 0), ((2, 700, 1100), 1), ((9001, 137), 0), ((20_000, 64), 0), ((60_000, 17), 0)),
+)
 
 
 def every_large(dtype: str) -> None:
@@ -80,11 +84,30 @@ def every_large(dtype: str) -> None:
         agree(x[..., ::-1], axis, FIVE)
 
 
+def every_column(dtype: str) -> None:
+    for shape, axis in COLUMNS:
+        # As many bytes of every dtype.
+        rows = tuple(size * 4 // cases.dtype_of(dtype).itemsize if a == axis else size for a, size in enumerate(shape))
+        x = values(dtype, rows)
+        agree(x, axis)
+        if dtype in cases.FLOATS:
+            x[rows[0] // 2, ..., rows[-1] // 3] = np.nan
+            x[rows[0] // 3, ..., 0] = np.finfo("float16").max
+            agree(x, axis)
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "int64", "bool"])
 def test_arrays_larger_than_one_step(dtype: str, threads: int) -> None:
     fw.set_num_threads(threads)
     every_large(dtype)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int32", "int64"])
+def test_columns_in_steps(dtype: str, threads: int) -> None:
+    fw.set_num_threads(threads)
+    every_column(dtype)
 
 
 @EVERY_ISA
@@ -171,4 +194,5 @@ def test_what_is_refused(folds: Any, options: dict[str, Any], words: str) -> Non
 if __name__ == "__main__":
     for every in ("float32", "bfloat16", "float64", "int8", "uint64"):
         every_large(every)
+        every_column(every)
     sys.stdout.write("done")

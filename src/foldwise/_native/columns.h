@@ -121,22 +121,9 @@ struct Columns : Strips<F> {
     return In::rows_of(unit, first, std::min<int64_t>(T::block, plan.count - first), room);
   }
 
-  // Writes a row of results: W at a time while in place, through a buffer at the end or into another dtype.
   template <class G, class At>
   FW_INLINE bool finish_row(int64_t unit, At&& acc_at) const {
-    const int64_t columns = columns_of(unit), skipped = In::skipped_of(unit);
-    char* out = In::out_of(unit);
-    const bool in_place = plan.sink.direct && kept.out == sizeof(A);
-    bool fit = true;
-    for (int64_t c = 0; c < columns; c += W) {
-      const int64_t some = std::min<int64_t>(W, columns - c);
-      A results[W];
-      A* to = in_place && some == W ? reinterpret_cast<A*>(out) + c : results;
-      fit &= finished<G, W>(acc_at(c / W), plan.finish, to);
-      settle(to);
-      if (to == results) scatter(out + c * kept.out, kept.out, results + skipped, some);
-    }
-    return fit;
+    return this->template write_row<G>(In::out_of(unit), kept.out, columns_of(unit), In::skipped_of(unit), acc_at);
   }
 
   void fold_columns() {

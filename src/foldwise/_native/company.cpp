@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "units.h"
+
 namespace foldwise {
 
 namespace {
 
 constexpr auto no_pieces = [](int64_t, int64_t) {};
 constexpr auto no_steps = [](int64_t, Turns&) {};
+constexpr auto no_finish = [](int64_t, char*) {};
 
 }  // namespace
 
@@ -23,22 +26,21 @@ void Company::join(const Part& part) {
   else work();
 }
 
-void Company::join(int64_t units, Pieces pieces) { join(Part{units, 0, pieces, no_steps, nullptr, false}); }
+void Company::join(int64_t units, Pieces pieces) {
+  join(Part{units, 0, pieces, no_steps, no_finish, parts_.size()});
+}
 
-const void* Company::join(int64_t tasks, int64_t steps, Stepwise stepwise, const void* made) {
+void Company::join(int64_t tasks, int64_t steps, Stepwise stepwise, FinishTask finish) {
   const auto kernel = members_[parts_.size()].kernel;
-  std::size_t first = 0;
-  while (members_[first].kernel != kernel) ++first;
-  const bool taken = first < parts_.size();
-  if (taken) made = parts_[first].made;
-  join(Part{tasks, steps, no_pieces, stepwise, made, taken});
-  return made;
+  std::size_t maker = 0;
+  while (members_[maker].kernel != kernel) ++maker;
+  join(Part{tasks, steps, no_pieces, stepwise, finish, maker});
 }
 
 void Company::work() const {
   std::vector<const Part*> left;
   for (const Part& part : parts_) {
-    if (!part.taken) left.push_back(&part);
+    if (&part == &parts_[part.maker]) left.push_back(&part);
   }
   // What one dtype is read as may be walked otherwise than what another is read as: those that go alike go together.
   while (!left.empty()) {
@@ -56,7 +58,7 @@ void Company::work() const {
 void Company::by_steps(const std::vector<const Part*>& parts) const {
   const int64_t tasks = parts.front()->units;
   share(tasks, bytes_ / std::max<int64_t>(1, tasks), [&](int64_t first, int64_t last) {
-    for (int64_t task = first; task < last; ++task) Turns(parts, task);
+    for (int64_t task = first; task < last; ++task) Turns(*this, parts, task);
   });
 }
 
@@ -66,6 +68,17 @@ void Turns::take(Calls<void(int64_t step)> step) {
   for (int64_t s = 0; s < parts_.front()->steps; ++s) {
     for (const auto& each : steps_) each(s);
   }
+}
+
+void Turns::leave(int place, char* made, int64_t bytes) const {
+  const Company::Part* maker = parts_[place];
+  for (const Company::Part& part : company_.parts_) {
+    if (&part == maker || &company_.parts_[part.maker] != maker) continue;
+    const Room copy(bytes);
+    std::copy_n(made, bytes, copy.begin());
+    part.finish(task_, copy.begin());
+  }
+  maker->finish(task_, made);
 }
 
 void Company::by_pieces(const std::vector<const Part*>& parts) const {

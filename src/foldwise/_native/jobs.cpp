@@ -54,8 +54,7 @@ void make_plan(ReducePlan& plan, const Reduced& asked, const View& x, const View
   if (job.kept != Kept::result) plan.sink = {Dtype::float64, false, asked.out.data, job.kept};
   else plan.sink = {written, same_bits(written, job.kernel().reduced), asked.out.data};
   plan.finish = asked.finish;
-  lay_out(plan, {x.rank, x.shape, x.strides, mask ? mask->strides : nullptr, asked.out.strides}, folded,
-          item_size(column_dtype));
+  lay_out(plan, {x.rank, x.shape, x.strides, mask ? mask->strides : nullptr, asked.out.strides}, folded);
   plan.finish.count = plan.count;
 }
 

@@ -45,7 +45,8 @@ int64_t by_stride(const Axis& axis) { return axis.x; }
 // Kept axes that do not move in memory go outside: they repeat the work, they do not shape it.
 int64_t by_stride_still_outside(const Axis& axis) { return axis.x ? axis.x : std::numeric_limits<int64_t>::max(); }
 
-Shape choose_shape(const ReducePlan& plan, int64_t item) {
+Shape choose_shape(const ReducePlan& plan) {
+  const int64_t item = item_size(plan.source.dtype);
   constexpr int64_t short_line = 64, most_interleaved = 32, many = 64;
   if (!plan.kept_rank) return Shape::rows;
   const Axis& kept = plan.kept[plan.kept_rank - 1];
@@ -56,13 +57,13 @@ Shape choose_shape(const ReducePlan& plan, int64_t item) {
     const bool scattered = plan.fold_rank > 1 && fold.size * item < short_line && kept.size * item >= short_line;
     return scattered ? Shape::columns : Shape::rows;
   }
-  const bool interleaved = plan.source.direct && kept.x == item && fold.x == kept.size * item;
+  const bool interleaved = !plan.source.mask && kept.x == item && fold.x == kept.size * item;
   return interleaved && kept.size <= most_interleaved && plan.count >= many ? Shape::flat : Shape::columns;
 }
 
 }  // namespace
 
-void lay_out(ReducePlan& plan, const Geometry& g, uint64_t folded, int64_t kernel_item_size) {
+void lay_out(ReducePlan& plan, const Geometry& g, uint64_t folded) {
   plan.kept_rank = plan.fold_rank = 0;
   plan.count = plan.outputs = 1;
   for (int a = 0; a < g.rank; ++a) {
@@ -75,7 +76,7 @@ void lay_out(ReducePlan& plan, const Geometry& g, uint64_t folded, int64_t kerne
   }
   collapse(plan.fold, plan.fold_rank);
   collapse(plan.kept, plan.kept_rank);
-  plan.shape = choose_shape(plan, kernel_item_size);
+  plan.shape = choose_shape(plan);
 }
 
 void lay_out(ScanPlan& plan, const Geometry& g, int axis, int64_t out_length, bool reverse) {

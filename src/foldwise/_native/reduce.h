@@ -1,7 +1,7 @@
 // The one reduction driver. A plan's shape decides how memory is walked and how threads share it; the trees of tree.h
 // decide the bits, so any split, strip or chunk may change for speed alone.
 #pragma once
-#include "columns.h"
+#include "columns_in_step.h"
 #include "exact_reduce.h"
 #include "sequence.h"
 #include "short_rows.h"
@@ -14,7 +14,12 @@ bool reduce(const ReducePlan& plan) {
   if constexpr (is_exact<F>) {
     return reduce_exactly<F>(plan);
   } else {
-    if (plan.shape == Shape::columns) return Columns<F>(plan).run();
+    if (plan.shape == Shape::columns) {
+      if constexpr (!F::heavy && !one_way<F>) {
+        if (ColumnsInStep<F> in_step(plan); in_step.suits()) return in_step.run();
+      }
+      return Columns<F>(plan).run();
+    }
     ShortRows<F> rows(plan);
     if (plan.shape == Shape::rows && rows.suits()) return rows.run();
     const bool one = plan.shape == Shape::rows || plan.kept[plan.kept_rank - 1].size == 1;

@@ -55,6 +55,23 @@ struct ReduceWork {
     if (!fit) fits.store(false, std::memory_order_relaxed);
   }
 
+  // Writes a row of results: W at a time while in place, through a buffer at the end or into another dtype. Of the last vector,
+  // unless it is a whole one, the first results are left out.
+  template <class G, class At>
+  FW_INLINE bool write_row(char* out, int64_t stride, int64_t columns, int64_t skipped, At&& acc_at) const {
+    const bool in_place = plan.sink.direct && stride == sizeof(A);
+    bool fit = true;
+    for (int64_t c = 0; c < columns; c += W) {
+      const int64_t some = std::min<int64_t>(W, columns - c);
+      A results[W];
+      A* to = in_place && some == W ? reinterpret_cast<A*>(out) + c : results;
+      fit &= finished<G, W>(acc_at(c / W), plan.finish, to);
+      settle(to);
+      if (to == results) scatter(out + c * stride, stride, results + (some < W ? skipped : 0), some);
+    }
+    return fit;
+  }
+
   // Chunks of so many vectors each, `stride` apart.
   static void join(char* tiles, const char* parts, int64_t chunks, int64_t vectors, int64_t stride) {
     Counter<C> counter{reinterpret_cast<CarefulAcc*>(tiles), vectors};

@@ -25,7 +25,7 @@ struct Rows {
 // What is read soon where some rows are read side by side: what lies further on in them; towards their ends, and from short ones,
 // what the rows begin with that are read next.
 struct Onward {
-  int64_t near, next, turn;
+  int64_t near, next, turn, span;
 
   // `to_next`: from each of the rows to the one that comes next in its place.
   template <class S>
@@ -34,8 +34,15 @@ struct Onward {
     near = rows.places ? stream_distance : row_bytes < 4 * share ? row_bytes : share;
     next = rows.places ? near : near - row_bytes + to_next;
     turn = row_bytes - near;
+    span = row_bytes;
   }
-  FW_INLINE int64_t operator()(int64_t done) const { return done < turn ? near : next; }
+  // Only a part of the rows that come next, whose other parts are fetched by others: one of `company`, at `place`.
+  Onward(int64_t to_next, int64_t row_bytes, int64_t place, int64_t company)
+      : near(0), next(to_next), turn(place * row_bytes / company), span((row_bytes + company - 1) / company) {}
+
+  FW_INLINE int64_t operator()(int64_t done) const {
+    return static_cast<uint64_t>(done - turn) < static_cast<uint64_t>(span) ? next : near;
+  }
 };
 
 // Row r goes to lane r mod L, `width` native vectors of columns wide: a row of the tile for each lane. From a cache, where there
@@ -70,44 +77,59 @@ FW_INLINE void fold_rows_by_lane(const Rows<typename F::Source>& rows, int64_t l
   }
 }
 
-// From memory, eight rows of a lane at a time, each a stream of its own; the lane waits in the tile meanwhile, and the next
-// eight rows are on their way into the second cache.
+// R rows of one lane at a time, each a stream of its own. The last of `width` vectors begins at column `last`, be it a part of the
+// one before it.
+template <class F, int R>
+FW_OUTLINE void fold_streams(const Rows<typename F::Source>& rows, int64_t row, bool fresh, int64_t width, int64_t last,
+                             const Onward& onward, typename Terms<F>::Acc* out) {
+  using T = Terms<F>;
+  using S = typename F::Source;
+  constexpr int W = T::W;
+  const S* p[R];
+  for (int r = 0; r < R; ++r) p[r] = rows(row + r * T::L);
+  for (int64_t v = 0; v < width; ++v) {
+    const int64_t column = std::min(v * W, last), ahead = onward(column * int64_t{sizeof(S)});
+    typename T::Acc acc;
+    repeat<R>([&](int r) FW_INLINED {
+      const S* here = p[r] + column;
+      __builtin_prefetch(reinterpret_cast<const char*>(here) + ahead, 0, 2);
+      acc = r > 0 ? joined<F, W>(acc, here) : fresh ? T::load(here) : joined<F, W>(out[v], here);
+    });
+    out[v] = acc;
+  }
+}
+
+// Rows row, row + L, ... before `end` into their lane; `onward` knows what is read after so many rows from one of them on.
+template <class F, class OnwardOf>
+FW_INLINE void fold_lane(const Rows<typename F::Source>& rows, int64_t row, int64_t end, bool fresh, int64_t width, int64_t last,
+                         OnwardOf&& onward, typename Terms<F>::Acc* out) {
+  constexpr int L = Terms<F>::L;
+  const auto fold = [&]<int R>(std::integral_constant<int, R>) FW_INLINED {
+    fold_streams<F, R>(rows, row, fresh, width, last, onward(row, R), out);
+    row += R * L;
+    fresh = false;
+  };
+  while (row + 7 * L < end) fold(std::integral_constant<int, 8>{});
+  while (row + L < end) fold(std::integral_constant<int, 2>{});
+  if (row < end) fold(std::integral_constant<int, 1>{});
+}
+
+// From memory, the lane waits in the tile between eight rows and the next eight, which are on their way into the second cache.
 template <class F>
 FW_INLINE void fold_rows_streaming(const Rows<typename F::Source>& rows, int64_t lanes, int64_t width,
                                    typename Terms<F>::Acc* tile) {
   using T = Terms<F>;
-  using S = typename F::Source;
-  constexpr int W = T::W;
-  constexpr int streams = 8;
   for (int64_t lane = 0; lane < lanes; ++lane) {
     typename T::Acc* out = tile + lane * width;
     if (lane >= rows.count) {
-      std::fill(out, out + width, absence<F, W>());
+      std::fill(out, out + width, absence<F, T::W>());
       continue;
     }
-    const auto fold_streams = [&]<int R>(std::integral_constant<int, R>, int64_t row) FW_INLINED {
-      const S* p[R];
-      for (int r = 0; r < R; ++r) p[r] = rows(row + r * T::L);
-      const int64_t next = row + R * T::L < rows.count ? row + R * T::L : lane + 1 < lanes ? lane + 1 : rows.count;
-      constexpr int64_t vector_bytes = W * int64_t{sizeof(S)};
-      const Onward onward(rows, R, width * vector_bytes, rows.ahead(row, next));
-      for (int64_t v = 0; v < width; ++v) {
-        const int64_t ahead = onward(v * vector_bytes);
-        typename T::Acc acc;
-        repeat<R>([&](int r) FW_INLINED {
-          const S* here = p[r] + v * W;
-          __builtin_prefetch(reinterpret_cast<const char*>(here) + ahead, 0, 2);
-          acc = r == 0 ? row == lane ? T::load(here) : joined<F, W>(out[v], here) : joined<F, W>(acc, here);
-        });
-        out[v] = acc;
-      }
+    const auto onward = [&](int64_t row, int side_by_side) {
+      const int64_t later = row + side_by_side * T::L, next = later < rows.count ? later : lane + 1 < lanes ? lane + 1 : rows.count;
+      return Onward(rows, side_by_side, width * T::W * int64_t{sizeof(typename F::Source)}, rows.ahead(row, next));
     };
-    int64_t row = lane;
-    for (; row + (streams - 1) * T::L < rows.count; row += streams * T::L) {
-      fold_streams(std::integral_constant<int, streams>{}, row);
-    }
-    for (; row + T::L < rows.count; row += 2 * T::L) fold_streams(std::integral_constant<int, 2>{}, row);
-    for (; row < rows.count; row += T::L) fold_streams(std::integral_constant<int, 1>{}, row);
+    fold_lane<F>(rows, lane, rows.count, true, width, (width - 1) * T::W, onward, out);
   }
 }
 

@@ -80,7 +80,7 @@ class OpenSequence {
   }
 
   void note_range() {
-    if constexpr (F::guarded) left_range |= left_normal_range();
+    if constexpr (F::guarded) left_range |= spoilt<F>();
   }
 
   template <class G>
@@ -140,7 +140,7 @@ struct Sequence : ReduceWork<F> {
   using Open = OpenSequence<F, static_lanes>;
 
   // `one`: not a few that lie interleaved.
-  bool run(bool one) const { return fold_sequences(plan, told, this, one, prefetch); }
+  bool run(bool one) const { return fold_sequences(plan, told, this, one, is_from_memory(plan.count * plan.outputs * size)); }
 
  private:
   static constexpr int64_t most_interleaved = 32;

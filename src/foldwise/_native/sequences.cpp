@@ -4,22 +4,25 @@
 #include <atomic>
 #include <bit>
 
+#include "lines.h"
+
 namespace foldwise::FOLDWISE_ISA {
 
 namespace {
 
 constexpr int64_t side_by_side_bytes = 128 << 10;
-constexpr int64_t small_unit_bytes = 32 << 10;  // what one of a company does at once
+constexpr int64_t small_unit_bytes = 8 << 10;  // what one of a company does at once
 constexpr int64_t company_chunk_bytes = 1 << 20;
 
 struct Sequences {
   const ReducePlan& plan;
   const SequenceFold& fold;
   const void* const reduction;
-  const bool one, from_memory;
+  const bool one, from_memory, fetches;
   const int64_t k;
   const int unit_rank;
   const Axis line;  // the innermost one that is folded
+  Axis elements[max_rank];  // the folded ones, of interleaved sequences as if they were one
   const bool as_they_lie;
   const int64_t tile_bytes, plain_bytes;
   int64_t units = 1;
@@ -31,6 +34,7 @@ struct Sequences {
         reduction(r),
         one(one_at_a_time),
         from_memory(memory),
+        fetches(memory && (!p.company || p.company->leads())),
         k(one ? 1 : p.kept[p.kept_rank - 1].size),
         unit_rank(one ? p.kept_rank : p.kept_rank - 1),
         line(p.fold_rank ? p.fold[p.fold_rank - 1] : Axis{1, f.item, 0, 0}),
@@ -39,6 +43,8 @@ struct Sequences {
         tile_bytes(f.tile * k),
         plain_bytes(f.plain_room * k) {
     for (int a = 0; a < unit_rank; ++a) units *= plan.kept[a].size;
+    std::copy_n(plan.fold, plan.fold_rank, elements);
+    if (k > 1) elements[plan.fold_rank - 1] = {line.size * k, line.x / k, 0, 0};
   }
 
   Cursor kept_cursor(int64_t unit) const { return Cursor(plan.kept, unit_rank, plan.source.x, plan.source.mask, unit); }
@@ -56,19 +62,21 @@ struct Sequences {
       }
       return;
     }
-    const int64_t step = k * fold.item;
-    const Room gathered(fold.block * step);
+    const int64_t step = k * fold.item, most = std::max(fold.lanes, fold.block / static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(k))));
+    const Room gathered(most * step);
     const bool copied = plan.source.direct && line.x == step;
+    Cursor each(elements, plan.fold_rank, x, mask, first * k);
     while (count) {
-      const int64_t some = std::min(fold.block, count);
-      if (!copied) fold.read(reduction, gathered.begin(), from, some);
+      const int64_t some = std::min(most, count);
+      if (fetches && line.x <= 64) fetch_ahead(copied ? from.x : each.x, some, line.x, 4096);
+      if (!copied) fold.read(reduction, gathered.begin(), each, some * k);
       else for (int64_t done = 0; done < some;) {
         const int64_t here = std::min(some - done, from.left_in_line());
         std::memcpy(gathered.begin() + done * step, from.x, here * step);
         from.advance(here);
         done += here;
       }
-      visit(gathered.begin(), some, gathered.begin() + some * step);
+      visit(gathered.begin(), some, nullptr);
       count -= some;
     }
   }
@@ -100,7 +108,7 @@ struct Sequences {
       if (ends) start.advance(1);
       fold.open(state.begin(), k, first, tiles, plain.begin());
       walk(x, mask, first, end - first, [&](const char* p, int64_t some, const char* next) {
-        fold.take(state.begin(), p, some, from_memory ? next : nullptr, here);
+        fold.take(state.begin(), p, some, fetches ? next : nullptr, here);
       }, ends ? start.x : nullptr);
       fold.end(state.begin(), here);
     };
@@ -150,28 +158,43 @@ struct Sequences {
   void in_company(int64_t element_bytes) {
     const auto so_many = [&](int64_t bytes) { return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(bytes / element_bytes))); };
     const int64_t chunk = so_many(company_chunk_bytes), chunks = (plan.count + chunk - 1) / chunk;
-    const int64_t step = so_many(Company::step_bytes), steps = (std::min(chunk, plan.count) + step - 1) / step;
-    const Room parts(units * chunks * tile_bytes);
-    const void* made = plan.company->join(units * chunks, steps, [&](int64_t task, Turns& turns) {
+    const int64_t step = std::min(so_many(Company::step_bytes), plan.count), steps = (std::min(chunk, plan.count) + step - 1) / step;
+    constexpr auto lines = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
+    const int64_t tiles_bytes = lines(counter_depth((std::min(chunk, plan.count) + fold.block - 1) / fold.block) * tile_bytes);
+    const Room parts(chunks > 1 ? units * chunks * tile_bytes : 0);
+    const auto fold_task = [&](int64_t task, Turns& turns) {
       const Cursor start = kept_cursor(task / chunks);
       const int64_t first = task % chunks * chunk, last = std::min(plan.count, first + chunk);
-      const Room tiles(counter_depth((chunk + fold.block - 1) / fold.block) * tile_bytes), plain(plain_bytes), state(fold.state);
+      const Room room(tiles_bytes + lines(plain_bytes) + fold.state);
+      char *const tiles = room.begin(), *const plain = tiles + tiles_bytes, *const state = plain + lines(plain_bytes);
       const auto here = [&](int64_t from, int64_t count, Visit visit) { walk(start.x, start.mask, from, count, visit); };
-      fold.open(state.begin(), k, first, tiles.begin(), plain.begin());
-      const int64_t place = turns.place(), company = turns.count();
+      fold.open(state, k, first, tiles, plain);
+      const int place = turns.place(), company = turns.count();
+      // What the next step reads, or of converted elements what they are converted from: each of the company fetches a part.
+      const int64_t step_bytes = step * element_bytes, to_part = step_bytes + place * step_bytes / company;
       turns.take([&](int64_t number) {
         const int64_t from = first + number * step, count = std::min(step, last - from);
         if (count <= 0) return;
+        const char* soon = start.x + from * line.x + to_part;
         here(from, count, [&](const char* p, int64_t some, const char* next) {
-          const int64_t bytes = step * k * fold.item;
-          if (some == count && as_they_lie) fold.fetch(state.begin(), p + bytes + place * bytes / company, company);
-          fold.take(state.begin(), p, some, next, here);
+          if (from_memory && as_they_lie && some == count) {
+            fold.fetch(state, p + to_part, company);
+          } else if (from_memory && !as_they_lie && plan.fold_rank == 1 && line.x == element_bytes) {
+            fetch_lines(soon, some * element_bytes / company, true);
+            soon += some * element_bytes / company;
+          }
+          fold.take(state, p, some, from_memory ? next : nullptr, here);
         });
       });
-      fold.end(state.begin(), here);
-      std::memcpy(parts.begin() + task * tile_bytes, tiles.begin(), tile_bytes);
-    }, parts.begin());
-    units_of(chunks).join_each(chunks, static_cast<const char*>(made),
+      fold.end(state, here);
+      turns.leave(place, tiles, tile_bytes);
+    };
+    plan.company->join(units * chunks, steps, fold_task, [&](int64_t task, char* made) {
+      if (chunks > 1) std::memcpy(parts.begin() + task * tile_bytes, made, tile_bytes);
+      else finish(task, made);
+    });
+    if (chunks == 1) return;
+    units_of(chunks).join_each(chunks, parts.begin(),
                                [&](int64_t, char* all, const char* some, int64_t count) { fold.join(all, some, count, k); },
                                [&](int64_t unit, char* tile) { finish(unit, tile); });
   }

@@ -150,8 +150,10 @@ struct ShortRows : ReduceWork<F> {
   bool run() {
     const Axis& kept = inner_kept();
     const bool direct = rows_lie_whole();
-    const bool narrow = direct && plan.count >= 2 && plan.count <= most_interleaved_words && kept.x == plan.count * size &&
-                        kept.size >= batch;
+    const int64_t item = item_size(plan.source.dtype);
+    // Rows one after the other: if they are converted, all at once.
+    const bool adjoin = !plan.source.mask && plan.fold_rank <= 1 && inner_fold().x == item && kept.x == plan.count * item;
+    const bool narrow = adjoin && plan.count >= 2 && plan.count <= most_interleaved_words && kept.size >= batch;
     divide(plan, plan.outputs, plan.count * size * effort, [&](int64_t first, int64_t last) {
       S gathered[2 * T::block];
       [[maybe_unused]] A results[batch];
@@ -163,7 +165,8 @@ struct ShortRows : ReduceWork<F> {
         int64_t stride = kept.x;
         if (!direct) {
           rows = std::clamp<int64_t>(2 * T::block / plan.count, 1, rows);
-          for (int64_t i = 0; i < rows; ++i) {
+          if (adjoin) reader.gather(gathered, x, item, rows * plan.count);
+          else for (int64_t i = 0; i < rows; ++i) {
             Cursor from = fold_cursor(at.x + i * kept.x, at.mask + i * kept.mask, 0);
             reader.sequence(gathered + i * plan.count, from, plan.count);
           }
