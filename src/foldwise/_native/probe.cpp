@@ -16,7 +16,7 @@
 namespace foldwise {
 
 #if defined(__x86_64__)
-const bool lines_come_in_pairs = (__builtin_cpu_init(), __builtin_cpu_is("amd"));
+const bool lines_come_in_pairs = (__builtin_cpu_init(), __builtin_cpu_is("amdfam19h"));
 #else
 const bool lines_come_in_pairs = false;
 #endif

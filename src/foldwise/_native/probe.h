@@ -4,8 +4,8 @@
 
 namespace foldwise {
 
-// Whether who reads on and asks for a line of cache has its neighbour, too (AMD); to ask for that one then costs a fifth of the
-// speed. Elsewhere (Intel) not to ask for it does.
+// Whether who reads on and asks for a line of cache has its neighbour, too (AMD's Zen 3 and 4); to ask for that one then costs a
+// fifth of the speed. Elsewhere (Intel's, Zen 5) not to ask for it does.
 extern const bool lines_come_in_pairs;
 
 // Reads every byte on the pool's threads; the value only keeps the reading from being dropped.
