@@ -436,15 +436,17 @@ FOLDWISE_EACH_VALUE(FOLDWISE_ELSEWHERE)
 
 constexpr int64_t stream_bytes = 16 << 20;  // outputs beyond this bypass them
 
-FW_INLINE void stream_vector(char* to, const char* from) {
+template <class Vector>
+FW_INLINE void stream_vector(char* to, Vector v) {
+  static_assert(sizeof v == vector_bytes);
 #if defined(__AVX512F__)
-  _mm512_stream_si512((__m512i*)to, _mm512_loadu_si512(from));
+  _mm512_stream_si512((__m512i*)to, (__m512i)v);
 #elif defined(__AVX2__)
-  _mm256_stream_si256((__m256i*)to, _mm256_loadu_si256((const __m256i*)from));
+  _mm256_stream_si256((__m256i*)to, (__m256i)v);
 #elif defined(__x86_64__)
-  _mm_stream_si128((__m128i*)to, _mm_loadu_si128((const __m128i*)from));
+  _mm_stream_si128((__m128i*)to, (__m128i)v);
 #else
-  std::memcpy(to, from, vector_bytes);
+  std::memcpy(to, &v, vector_bytes);
 #endif
 }
 
@@ -456,19 +458,31 @@ FW_INLINE int64_t stream_up(char* to, const char* from, int64_t done, int64_t re
     std::memcpy(to, from, head);
     done = head;
   }
-  for (; done + vector_bytes <= ready; done += vector_bytes) stream_vector(to + done, from + done);
+  for (; done + vector_bytes <= ready; done += vector_bytes) {
+    stream_vector(to + done, load_vector<uint64_t, native<uint64_t>>(from + done));
+  }
   return done;
 }
-// The same from the other end of so many bytes: `ready` to `left`.
-FW_INLINE int64_t stream_down(char* to, const char* from, int64_t bytes, int64_t left, int64_t ready) {
-  if (left == bytes) {
-    const int64_t tail = reinterpret_cast<std::uintptr_t>(to + bytes) & (vector_bytes - 1);
-    if (bytes - tail < ready) return bytes;
-    std::memcpy(to + bytes - tail, from + bytes - tail, tail);
-    left = bytes - tail;
+// The same of elements that are turned round on the way: from[0] lies before `end`, from[1] before that.
+template <class T>
+FW_INLINE int64_t stream_down(char* end, const T* from, int64_t done, int64_t ready) {
+  using Word = typename WordOf<sizeof(T)>::type;
+  constexpr int64_t size = sizeof(T);
+  const auto copy_to = [&](int64_t next) {
+    copy_backwards(reinterpret_cast<T*>(end - next), from + next / size - 1, (next - done) / size);
+    return next;
+  };
+  const int64_t over = reinterpret_cast<std::uintptr_t>(end) & (vector_bytes - 1);
+  if (over % size) return copy_to(ready);  // no vector begins where an element does
+  if (done == 0) {
+    if (over > ready) return 0;
+    done = copy_to(over);
   }
-  for (; left - vector_bytes >= ready; left -= vector_bytes) stream_vector(to + left - vector_bytes, from + left - vector_bytes);
-  return left;
+  for (; done + vector_bytes <= ready; done += vector_bytes) {
+    const auto some = load_vector<Word, native<Word>>(from + done / size);
+    stream_vector(end - done - vector_bytes, pick<native<Word>>(some, some, [](int k) { return native<Word> - 1 - k; }));
+  }
+  return done;
 }
 
 inline void stream(char* to, const char* from, int64_t bytes) {

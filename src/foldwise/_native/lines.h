@@ -31,10 +31,16 @@ FW_INLINE void fetch_lines(const char* p, int64_t bytes, bool apart) {
   for (int64_t line = 0; line < bytes; line += 64) fetch_line(p + line, line & 64, apart);
 }
 
-// What lies a little further on, `stride` bytes a step, will be read soon.
+// What lies a little further on, `stride` bytes a step, will be read soon. What is read backwards comes into the first cache: from
+// the second one, Zen 5 takes up to a third longer.
 FW_INLINE void fetch_ahead(const char* p, int64_t count, int64_t stride, int64_t distance = prefetch_distance) {
-  const char* ahead = p + (stride < 0 ? -distance + count * stride : distance);
-  for (int64_t line = 0; line < count * std::abs(stride); line += 64) __builtin_prefetch(ahead + line, 0, 2);
+  if (stride < 0) {
+    p -= distance;
+    for (int64_t back = 64; back < count * -stride + 64; back += 64) __builtin_prefetch(p - back, 0, 3);
+  } else {
+    p += distance;
+    for (int64_t line = 0; line < count * stride; line += 64) __builtin_prefetch(p + line, 0, 2);
+  }
 }
 
 // What will be read soon: how far from here, in bytes, whether that is apart from what is read now, how much further it is with

@@ -40,43 +40,40 @@ struct Scan : ScanWork<F> {
 
   // ---- lines
 
-  // What goes on beside the scan of a segment, some elements at a time: what is read later comes, and what was scanned before
-  // leaves, past the caches.
+  // What goes on beside the scan of a segment, some elements at a time: what is read later comes, what does not lie as it is
+  // scanned is gathered, and what was scanned before leaves, past the caches.
   struct Flow {
     static constexpr int64_t step = 128;
 
-    const char* x;  // or null
+    const Scan& scan;
+    const char* const x;
+    S* const gathered;  // or null
     const int64_t stride, distance, count;
     char* const out;  // or null
-    const bool reversed;
-    Out results[segment_size], turned[segment_size];
-    int64_t ready = 0, gone = 0;  // elements that were scanned; bytes that have left
+    alignas(64) Out results[segment_size];
+    int64_t gone = 0;  // bytes of them that have left
 
-    Flow(const char* x, int64_t stride, int64_t distance, int64_t count, char* out, bool reversed)
-        : x(x), stride(stride), distance(distance), count(count), out(out), reversed(reversed) {}
+    Flow(const Scan& scan, const char* x, S* gathered, int64_t distance, int64_t count, char* out)
+        : scan(scan), x(x), gathered(gathered), stride(scan.plan.along.x), distance(distance), count(count), out(out) {}
 
-    void begin() { ready = gone = 0; }
+    void begin() { gone = 0; }
     FW_INLINE void advance(int64_t first, int64_t some) {
-      if (x) fetch_ahead(x + first * stride, some, stride, distance);
+      const char* from = x + first * stride;
+      if (distance) fetch_ahead(from, some, stride, distance);
+      if (gathered) scan.reader(gathered + first, from, nullptr, scan.plan.along, some);
       if (out) leave(first);
     }
-    FW_INLINE void leave(int64_t more) {
-      constexpr int64_t item = sizeof(Out);
-      if (!reversed) {
-        gone = stream_up(out, bytes(results), gone, more * item);
-      } else if (more > ready) {
-        copy_backwards(turned + count - more, results + more - 1, more - ready);
-        gone = count * item - stream_down(out, bytes(turned), count * item, count * item - gone, (count - more) * item);
-      }
-      ready = more;
+    FW_INLINE void leave(int64_t ready) {
+      constexpr int64_t size = sizeof(Out);
+      if (scan.reversed_out) gone = stream_down(out + count * size, results, gone, ready * size);
+      else gone = stream_up(out, reinterpret_cast<const char*>(results), gone, ready * size);
     }
     void finish() {
       leave(count);
-      const int64_t rest = count * sizeof(Out) - gone;
-      if (!reversed) std::memcpy(out + gone, bytes(results) + gone, rest);
-      else std::memcpy(out, turned, rest);
+      const int64_t whole = count * sizeof(Out), rest = whole - gone;
+      if (scan.reversed_out) copy_backwards(reinterpret_cast<Out*>(out), results + count - 1, rest / static_cast<int64_t>(sizeof(Out)));
+      else std::memcpy(out + gone, reinterpret_cast<const char*>(results) + gone, rest);
     }
-    static const char* bytes(const Out* some) { return reinterpret_cast<const char*>(some); }
   };
 
   // One segment in either arithmetic, and the carry moved past it.
@@ -176,16 +173,17 @@ struct Scan : ScanWork<F> {
   }
 
   void scan_segment_at(const Place& at, int64_t segment, Carry& carry, int64_t distance = prefetch_distance) {
-    S gathered[segment_size];
-    const S* in = segment_in(at, segment, gathered);
+    alignas(64) S gathered[segment_size];
     const int64_t n = segment_length(segment);
     const char* x = at.x + segment * segment_size * plan.along.x;
     char* out = at.out + (segment * segment_size + plan.shifted) * plan.along.out;
-    if (direct_out && !streaming) return scan_segment(in, n, carry, reinterpret_cast<Out*>(out));
-    if (direct_out || reversed_out) {
-      const bool comes = streaming && distance && !plan.nest_rank && std::abs(plan.along.x) <= 64;
+    const bool flows = reversed_out || (direct_out && streaming), piecewise = flows && !direct_in && !plan.nest_rank;
+    const S* in = piecewise ? gathered : segment_in(at, segment, gathered);
+    if (direct_out && !flows) return scan_segment(in, n, carry, reinterpret_cast<Out*>(out));
+    if (flows) {
+      const bool comes = streaming && !plan.nest_rank && std::abs(plan.along.x) <= 64;
       if (reversed_out) out -= (n - 1) * static_cast<int64_t>(sizeof(Out));
-      Flow flow(comes ? x : nullptr, plan.along.x, distance, n, streaming ? out : nullptr, reversed_out);
+      Flow flow(*this, x, piecewise ? gathered : nullptr, comes ? distance : 0, n, streaming ? out : nullptr);
       scan_segment(in, n, carry, flow.results, &flow);
       if (streaming) flow.finish();
       else copy_backwards(reinterpret_cast<Out*>(out), flow.results + n - 1, n);
