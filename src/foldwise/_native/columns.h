@@ -16,7 +16,9 @@ template <class F>
 struct Strips : ReduceWork<F> {
   FOLDWISE_REDUCE_WORK(F)
 
-  static constexpr int64_t tile_columns = is_exact<F> ? 32768 / size : 2048, few_rows_columns = 4096, least_columns = 128;
+  // Where rows are taken as they lie, one of results stays in the first cache.
+  static constexpr int64_t tile_columns = is_exact<F> ? 32768 / size : any_order<F> ? 32768 / sizeof(A) : 2048;
+  static constexpr int64_t few_rows_columns = 4096, least_columns = 128;
   static constexpr int64_t gathered_bytes = 1 << 20, gathered_ahead = 8;  // rows
   static constexpr int64_t most_columns = std::max(tile_columns, few_rows_columns);
 
@@ -126,8 +128,10 @@ struct Columns : Strips<F> {
     return this->template write_row<G>(In::out_of(unit), kept.out, columns_of(unit), In::skipped_of(unit), acc_at);
   }
 
+  static constexpr int tile_lanes = any_order<F> ? 1 : L;
+
   void fold_columns() {
-    const int64_t lanes = std::min<int64_t>(L, plan.count);
+    const int64_t lanes = std::min<int64_t>(tile_lanes, plan.count);
     if (blocks <= 1) {
       return divide(plan, count, unit_bytes, [&](int64_t first, int64_t last) {
         Tiles<CarefulAcc> tile(few ? 0 : std::max<int64_t>(lanes, std::bit_width(unsigned{L})) * vectors);
@@ -147,13 +151,13 @@ struct Columns : Strips<F> {
     const bool from_memory = prefetch;
     const auto fold = [&](int64_t unit, int64_t first, int64_t last, char* tiles) {
       const int64_t width = vectors_of(unit);
-      Tiles<Acc> plain(F::guarded ? L * width : 0);
-      Counter<C> counter{reinterpret_cast<CarefulAcc*>(tiles), L * width};
+      Tiles<Acc> plain(F::guarded ? tile_lanes * width : 0);
+      Counter<C> counter{reinterpret_cast<CarefulAcc*>(tiles), tile_lanes * width};
       const StripRoom<S> room = this->room();
       for (int64_t block = first; block < last; ++block) {
         const Rows<S> rows = rows_of(unit, block, room);
-        careful_tile(L * width, plain.data, counter.next(), [&]<class G>(G, auto* tile) FW_INLINED {
-          fold_rows_into_lanes<G>(rows, T::L, width, from_memory, tile);
+        careful_tile(tile_lanes * width, plain.data, counter.next(), [&]<class G>(G, auto* tile) FW_INLINED {
+          fold_rows_into_lanes<G>(rows, tile_lanes, width, from_memory, tile);
         });
         counter.push();
       }
@@ -161,13 +165,13 @@ struct Columns : Strips<F> {
     };
     const auto finish = [&](int64_t unit, char* tile) {
       auto* acc = reinterpret_cast<CarefulAcc*>(tile);
-      fold_lanes<C>(acc, L, vectors_of(unit));
+      fold_lanes<C>(acc, tile_lanes, vectors_of(unit));
       note(finish_row<C>(unit, [&](int64_t v) FW_INLINED { return acc[v]; }));
     };
     const auto join_tiles = [&](int64_t unit, char* tiles, const char* parts, int64_t chunks) {
-      join(tiles, parts, chunks, L * vectors_of(unit), L * vectors);
+      join(tiles, parts, chunks, tile_lanes * vectors_of(unit), tile_lanes * vectors);
     };
-    Units{count, unit_bytes, blocks, L * vectors * static_cast<int64_t>(sizeof(CarefulAcc))}
+    Units{count, unit_bytes, blocks, tile_lanes * vectors * static_cast<int64_t>(sizeof(CarefulAcc))}
         .fold_each(plan, fold, join_tiles, finish);
   }
 

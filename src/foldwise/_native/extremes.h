@@ -58,7 +58,7 @@ template <class S, class A, bool any>
 struct Truth : Extreme<S, A, any> {
   using Careful = Truth;
   using InScans = Truth;
-  static constexpr bool guarded = false, signless = true;
+  static constexpr bool guarded = false, signless = true, of_truths = true;
   template <int N> using Acc = Chosen<A, N>;
 
   static constexpr A absent() { return A(!any); }

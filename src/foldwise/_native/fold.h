@@ -133,6 +133,10 @@ template <class Fold> constexpr bool one_way = small || (std::is_integral_v<type
 
 template <class Fold> constexpr bool is_judged = requires { &Fold::template judged<1>; };
 
+// Whether elements may be folded in any order: integers that wrap, and truths. (Of zeros of both signs an extreme is the right one.)
+template <class Fold>
+constexpr bool any_order = (std::is_integral_v<typename Fold::Value> && !is_judged<Fold>) || requires { Fold::of_truths; };
+
 // ---- what a scan hands from one segment to the next
 
 // Wherever a fold has no carry of its own, it is the accumulator of all that came before.

@@ -77,16 +77,16 @@ FW_INLINE void fold_rows_by_lane(const Rows<typename F::Source>& rows, int64_t l
   }
 }
 
-// R rows of one lane at a time, each a stream of its own. The last of `width` vectors begins at column `last`, be it a part of the
-// one before it.
+// R rows at a time, so far apart, each a stream of its own. The last of `width` vectors begins at column `last`, be it a part of
+// the one before it.
 template <class F, int R>
-FW_OUTLINE void fold_streams(const Rows<typename F::Source>& rows, int64_t row, bool fresh, int64_t width, int64_t last,
+FW_OUTLINE void fold_streams(const Rows<typename F::Source>& rows, int64_t row, int64_t apart, bool fresh, int64_t width, int64_t last,
                              const Onward& onward, typename Terms<F>::Acc* out) {
   using T = Terms<F>;
   using S = typename F::Source;
   constexpr int W = T::W;
   const S* p[R];
-  for (int r = 0; r < R; ++r) p[r] = rows(row + r * T::L);
+  for (int r = 0; r < R; ++r) p[r] = rows(row + r * apart);
   for (int64_t v = 0; v < width; ++v) {
     const int64_t column = std::min(v * W, last), ahead = onward(column * int64_t{sizeof(S)});
     typename T::Acc acc;
@@ -105,7 +105,7 @@ FW_INLINE void fold_lane(const Rows<typename F::Source>& rows, int64_t row, int6
                          OnwardOf&& onward, typename Terms<F>::Acc* out) {
   constexpr int L = Terms<F>::L;
   const auto fold = [&]<int R>(std::integral_constant<int, R>) FW_INLINED {
-    fold_streams<F, R>(rows, row, fresh, width, last, onward(row, R), out);
+    fold_streams<F, R>(rows, row, L, fresh, width, last, onward(row, R), out);
     row += R * L;
     fresh = false;
   };
@@ -133,14 +133,33 @@ FW_INLINE void fold_rows_streaming(const Rows<typename F::Source>& rows, int64_t
   }
 }
 
-// Either, as suits where the rows are.
+// Row after row into one, as they lie in memory.
+template <class F>
+FW_INLINE void fold_rows_in_order(const Rows<typename F::Source>& rows, int64_t width, typename Terms<F>::Acc* out) {
+  using T = Terms<F>;
+  constexpr int64_t vector_bytes = T::W * int64_t{sizeof(typename F::Source)};
+  int64_t row = 0;
+  const auto fold = [&]<int R>(std::integral_constant<int, R>) FW_INLINED {
+    const Onward onward(rows, R, width * vector_bytes, rows.ahead(row, row + R));
+    fold_streams<F, R>(rows, row, 1, row == 0, width, (width - 1) * T::W, onward, out);
+    row += R;
+  };
+  while (row + 4 <= rows.count) fold(std::integral_constant<int, 4>{});
+  while (row < rows.count) fold(std::integral_constant<int, 1>{});
+}
+
+// As suits the fold, and where the rows are.
 template <class F>
 FW_INLINE void fold_rows_into_lanes(const Rows<typename F::Source>& rows, int64_t lanes, int64_t width, bool from_memory,
                                     typename Terms<F>::Acc* tile) {
-  if constexpr (!F::heavy) {
-    if (from_memory) return fold_rows_streaming<F>(rows, lanes, width, tile);
+  if constexpr (any_order<F>) {
+    fold_rows_in_order<F>(rows, width, tile);
+  } else {
+    if constexpr (!F::heavy) {
+      if (from_memory) return fold_rows_streaming<F>(rows, lanes, width, tile);
+    }
+    fold_rows_by_lane<F>(rows, lanes, width, tile);
   }
-  fold_rows_by_lane<F>(rows, lanes, width, tile);
 }
 
 // Lanes l, l + step, l + 2 step, ... of a few vectors of columns: each lane in a register, joined by halves.
@@ -229,7 +248,7 @@ FW_INLINE const typename Terms<F>::Acc* fold_rows(const Rows<typename F::Source>
     // About eight rows side by side: more of them fight for places in the first cache. From memory there may be more.
     constexpr int few_branches = 8, group = vector_bytes == 64 ? 4 : 2;  // as there are registers
     const bool wide = width >= group, few = rows.count <= few_branches * (from_memory ? 40 : 8);
-    if (wide && few) return fold_rows_by_branch<F, few_branches, group>(rows, width, from_memory, tile);
+    if (wide && few && !(any_order<F> && from_memory)) return fold_rows_by_branch<F, few_branches, group>(rows, width, from_memory, tile);
     if (wide && !from_memory) return fold_rows_by_branch<F, std::max(32, T::L / 2), group>(rows, width, false, tile);
   }
   fold_rows_into_lanes<F>(rows, lanes, width, from_memory, tile);

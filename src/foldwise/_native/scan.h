@@ -329,8 +329,6 @@ struct Scan : ScanWork<F> {
   // ---- columns: strips of the innermost kept axis, eight rows at a time
 
   static constexpr int64_t strip_columns = 512, least_columns = 64;  // at most, and where there are few for the threads
-  // Integers that wrap need no tree: row by row is the shortest way.
-  static constexpr bool any_order = std::is_integral_v<A> && !is_judged<F>;
 
   void scan_columns() {
     const Axis& kept = plan.kept[plan.kept_rank - 1];
@@ -402,10 +400,10 @@ struct Scan : ScanWork<F> {
               if (few) __builtin_prefetch(here + strip_columns, 0, 2);
               acc[r] = F::start(load<A, W>(here));
             });
-            if constexpr (!any_order) prefix_of_rows<F, W>(acc, few ? rows : pack_size);
+            if constexpr (!any_order<F>) prefix_of_rows<F, W>(acc, few ? rows : pack_size);
             repeat<pack_size>([&](int r) FW_INLINED {
               if (few && r >= rows) return;
-              acc[r] = F::merge(any_order && r ? acc[r - 1] : so_far[v], acc[r]);
+              acc[r] = F::merge(any_order<F> && r ? acc[r - 1] : so_far[v], acc[r]);
               scanned(v, r, acc[r]);
             });
             so_far[v] = acc[few ? rows - 1 : pack_size - 1];
