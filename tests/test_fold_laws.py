@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 from typing import Any
@@ -170,6 +171,21 @@ def test_norms_whose_squares_are_out_of_range() -> None:
     assert near(fw.sumsquare(np.array([1e-162] * 10)), 1e-323, 1)
     assert fw.sumsquare(np.array([1e-200] * 10)) == 0
     assert near(fw.sumsquare(np.array([1.5e-162] * 3, np.float64)), 6.75e-324, 1)
+
+
+@pytest.mark.parametrize("blocks", range(2, 18))
+@pytest.mark.parametrize("columns", [1, 3])
+def test_what_leaves_the_range_only_where_blocks_meet(blocks: int, columns: int) -> None:
+    """Powers of two, so that results are known: two blocks of the tree are in range, what they are together is not."""
+    block = 1024
+    for first, second in itertools.combinations(range(blocks), 2):
+        ones, zeros = np.ones((blocks * block, columns)), np.zeros((blocks * block, columns))
+        for sign in (1, -1):
+            ones[[first * block, second * block]] = 2.0 ** (700 * sign)
+            ones[first * block + 1] = 2.0 ** (-700 * sign)
+            assert (fw.prod(ones, axis=0) == 2.0 ** (700 * sign)).all()
+            zeros[[first * block, first * block + 1, second * block, second * block + 1]] = 2.0 ** (600 * sign)
+            assert (fw.l2(zeros, axis=0) == 2.0 ** (600 * sign + 1)).all()
 
 
 @EVERY_INTEGER

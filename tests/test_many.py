@@ -138,6 +138,11 @@ def test_the_order_and_the_number_of_the_names() -> None:
     assert type(fw.reduce_many(x, ["sum"], 0)) is tuple
 
 
+def test_a_last_strip_of_columns_much_narrower_than_the_others() -> None:
+    agree(values("float32", (520, 15_888)), 0, ("sum", "mean", "max", "sum"))
+    agree(values("float64", (520, 7944)), 0, ("prod", "prod", "sum", "mean"))
+
+
 def test_no_elements() -> None:
     for shape, axis in (((0,), None), ((0, 3), 0), ((3, 0), 0), ((2, 0, 3), (1, 2))):
         agree(np.zeros(shape, np.float32), axis)

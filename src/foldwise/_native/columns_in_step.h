@@ -43,13 +43,14 @@ struct ColumnsInStep : ReduceWork<F> {
     bool spoiled = false;
 
    public:
-    Open(const Rows<S>& some, int64_t of_columns, const Turns& turns)
+    // Whoever copies what was made does so as if the strip had as many vectors as the widest.
+    Open(const Rows<S>& some, int64_t of_columns, int64_t most_vectors, const Turns& turns)
         : rows(some),
           columns(of_columns),
           vectors((columns + W - 1) / W),
           place(turns.place()),
           company(turns.count()),
-          tiles(counter_depth((rows.count + T::block - 1) / T::block) * L * vectors),
+          tiles(counter_depth((rows.count + T::block - 1) / T::block) * L * most_vectors),
           plain(F::guarded ? L * vectors : 0),
           counter{tiles.data, L * vectors} {}
 
@@ -122,7 +123,7 @@ struct ColumnsInStep : ReduceWork<F> {
       const int64_t unit = task / chunks, first = task % chunks * chunk, stride = plan.fold[0].x;
       const char* x = start_of(unit).x + column_of(unit) * size + first * stride;
       const int place = turns.place();
-      Open open(Rows<S>{x, stride, nullptr, std::min(chunk, plan.count - first)}, columns_of(unit), turns);
+      Open open(Rows<S>{x, stride, nullptr, std::min(chunk, plan.count - first)}, columns_of(unit), most_vectors, turns);
       turns.take([&](int64_t step) { open.take(step); });
       turns.leave(place, open.whole(), tile_bytes);
     };

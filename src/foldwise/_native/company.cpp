@@ -33,7 +33,10 @@ void Company::join(int64_t units, Pieces pieces) {
 void Company::join(int64_t tasks, int64_t steps, Stepwise stepwise, FinishTask finish) {
   const auto kernel = members_[parts_.size()].kernel;
   std::size_t maker = 0;
-  while (members_[maker].kernel != kernel) ++maker;
+  const auto is_alike = [&](std::size_t other) {
+    return members_[other].kernel == kernel && (other == parts_.size() || (parts_[other].units == tasks && parts_[other].steps == steps));
+  };
+  while (!is_alike(maker)) ++maker;
   join(Part{tasks, steps, no_pieces, stepwise, finish, maker});
 }
 

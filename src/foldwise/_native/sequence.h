@@ -103,8 +103,9 @@ class OpenSequence {
 
   FW_OUTLINE void end_span(Walk walk) {
     if constexpr (F::guarded) {
-      note_range();
       const Acc* whole = plain.whole();
+      settle(whole);
+      note_range();
       const int64_t first = span_start, count = position - first;
       plain.top = 0;
       plain.count = 0;
