@@ -62,7 +62,8 @@ struct Sequences {
       }
       return;
     }
-    const int64_t step = k * fold.item, most = std::max(fold.lanes, fold.block / static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(k))));
+    const auto sequences = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(k)));
+    const int64_t step = k * fold.item, most = std::max(fold.lanes, fold.block / sequences);
     const Room gathered(most * step);
     const bool copied = plan.source.direct && line.x == step;
     Cursor each(elements, plan.fold_rank, x, mask, first * k);
