@@ -25,7 +25,7 @@ OF_THE_CORE = [
     f"tests/test_{part}.py"
     for part in (
         "exact", "accumulator", "accumulator_bytes", "arg", "many", "report", "partial", "doubles", "elementary",
-        "memory", "errors", "results", "oracles", "threads", "laws", "fold_laws", "table", "reproducible", "api",
+        "extremes", "memory", "errors", "results", "oracles", "threads", "laws", "fold_laws", "table", "reproducible", "api",
     )
 ]  # fmt: skip
 

@@ -272,3 +272,41 @@ def test_small_whole_floats_as_numpy_has_them(fold: Fold, dtype: str) -> None:
             x = np.where(x > 0, np.sign(x), -1).astype(dtype)
         for axis in (None, *cases.axes_of(fold, x.ndim)):
             assert np.array_equal(fold.of(fw)(x, axis=axis), fold.numpy(x, axis=axis)), (shape, axis)
+
+
+# ---- from memory, where nothing has to be in the order of the tree, or lies backwards
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "int32", "int64", "uint64"])
+def test_columns_of_what_has_no_order(dtype: str, threads: int) -> None:
+    fw.set_num_threads(threads)
+    numbers = np.random.default_rng(5)
+    for rows, columns in ((130, 40_001), (2100, 2503), (70_000, 75)):
+        x = numbers.integers(0, 2 if dtype == "bool" else 200, (rows, columns)).astype(dtype)
+        x[:, ::7] = 0
+        x[rows // 2, ::14] = 1
+        for part in (x, x[1:, 3:-2], x[::-2]):
+            for fold in ("sum", "max", "min", "any", "all"):
+                wanted = getattr(np, fold)(part, axis=0)
+                assert np.array_equal(getattr(fw, fold)(part, axis=0), wanted), (fold, part.shape)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", ["int32", "float64", "float32", "float16"])
+def test_running_sums_backwards_leave_past_the_caches(dtype: str, threads: int) -> None:
+    fw.set_num_threads(threads)
+    count = 9_000_011  # 16 MiB and more of results
+    x = (np.arange(count) * 7919 % 31).astype(dtype)
+    turned = fw.cumsum(np.ascontiguousarray(x[::-1]))
+    size = turned.itemsize
+    room = np.full(count * size + 128, 0xAA, np.uint8)
+    for offset in (0, size, 3, 64 - size, 61):
+        out = room[offset : offset + count * size].view(turned.dtype)
+        fw.cumsum(x, reverse=True, out=out)
+        assert np.array_equal(out[::-1], turned), offset
+        fw.cumsum(x[::-1], out=out)
+        assert np.array_equal(out, turned), offset
+        assert (room[:offset] == 0xAA).all()
+        assert (room[offset + count * size :] == 0xAA).all()
+        room[:] = 0xAA
