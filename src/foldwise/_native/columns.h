@@ -112,6 +112,7 @@ struct Columns : Strips<F> {
   FOLDWISE_REDUCE_WORK(F)
   using In = Strips<F>;
   using In::In, In::kept, In::few, In::count, In::unit_bytes, In::vectors, In::room, In::vectors_of, In::columns_of;
+  static constexpr int tile_lanes = any_order<F> ? 1 : L;  // what has no order is folded into one row
 
   bool run() {
     fold_columns();
@@ -127,8 +128,6 @@ struct Columns : Strips<F> {
   FW_INLINE bool finish_row(int64_t unit, At&& acc_at) const {
     return this->template write_row<G>(In::out_of(unit), kept.out, columns_of(unit), In::skipped_of(unit), acc_at);
   }
-
-  static constexpr int tile_lanes = any_order<F> ? 1 : L;
 
   void fold_columns() {
     const int64_t lanes = std::min<int64_t>(tile_lanes, plan.count);

@@ -8,9 +8,9 @@ template <class F>
 struct ColumnsInStep : ReduceWork<F> {
   FOLDWISE_REDUCE_WORK(F)
 
-  // A step is every 32nd row of a window: whatever a fold accumulates in has as many lanes, or twice as many, so that these are the
-  // same rows for all, and eight of a lane or sixteen: what it holds so far waits in a register. A chunk is as many blocks as a power
-  // of two, for all of them.
+  // A step is every 32nd row of a window: whatever a fold accumulates in has as many lanes, or twice as many, so that these are
+  // the same rows for all, and eight of a lane or sixteen: what it holds so far waits in a register. A chunk is as many blocks as
+  // a power of two, for all of them.
   static constexpr int64_t apart = 32, window = 512, chunk = 8192, most_row_bytes = 2048, line_bytes = 64;
   static_assert(L <= 2 * apart && chunk % T::block == 0 && T::block % window == 0);
 

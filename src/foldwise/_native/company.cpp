@@ -33,6 +33,7 @@ void Company::join(int64_t units, Pieces pieces) {
 void Company::join(int64_t tasks, int64_t steps, Stepwise stepwise, FinishTask finish) {
   const auto kernel = members_[parts_.size()].kernel;
   std::size_t maker = 0;
+  // The same kernel, and the same tasks: the number of threads may have been changed between the two.
   const auto is_alike = [&](std::size_t other) {
     return members_[other].kernel == kernel && (other == parts_.size() || (parts_[other].units == tasks && parts_[other].steps == steps));
   };

@@ -40,8 +40,8 @@ class Company {
 
   // Pieces may be done a few at a time, wherever.
   void join(int64_t units, Pieces pieces);
-  // A task is so many steps, in their order and on one thread. What it leaves is handed to `finish`, and to that of others with
-  // the same kernel, which need not do it again to end it in another way.
+  // A task is so many steps, in their order and on one thread. What it leaves is handed to `finish`, and to that of others
+  // with the same kernel, which need not do it again to end it in another way.
   void join(int64_t tasks, int64_t steps, Stepwise stepwise, FinishTask finish);
 
  private:

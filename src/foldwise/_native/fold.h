@@ -10,6 +10,7 @@
 //   guarded, flags    whether plain results need a check, and what the floating-point unit must not have noted
 //   heavy             whether a step is so long that loops are not unrolled
 //   InScans           the fold to scan with, where that is another
+//   of_truths         whether elements are truths, to which their order makes no difference
 //   signless          whether integers of either sign fold alike, so that one kernel serves both
 //   Carry             what a scan hands from one segment to the next: emit places a pack on it, advance moves it on
 #pragma once
