@@ -18,16 +18,18 @@ struct LogSumExp {
 
   static constexpr A absent() { return -std::numeric_limits<A>::infinity(); }
   template <int N> static FW_INLINE Acc<N> start(const Pack<A, N>& x) { return {x, splat<A, N>(A(1))}; }
-  template <int N> static FW_OUTLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) {
+  template <int N> static FW_INLINE Acc<N> merge_inlined(const Acc<N>& a, const Acc<N>& b) {
     const Pack<A, N> weight = weight_of_lesser(a.most, b.most);
     return {larger(a.most, b.most), each([](auto p, auto q, auto s, auto t, auto w) FW_INLINED {
-      return p >= q ? fused(t, w, s) : fused(s, w, t);
+      return fused(p >= q ? t : s, w, p >= q ? s : t);
     }, a.most, b.most, a.scaled, b.scaled, weight)};
   }
+  template <int N> static FW_OUTLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) { return merge_inlined(a, b); }
   template <int N> static FW_INLINE Acc<N> join(const Acc<N>& a, const Pack<A, N>& x) {
     const Pack<A, N> weight = weight_of_lesser(a.most, x);
     return {larger(a.most, x), each([](auto p, auto q, auto s, auto w) FW_INLINED {
-      return p >= q ? s + w : fused(s, w, decltype(s){} + A(1));
+      const auto one = A(1) - decltype(s){};  // what is chosen does not wait for the sum so far
+      return fused(s, p >= q ? one : w, p >= q ? w : one);
     }, a.most, x, a.scaled, weight)};
   }
   template <int N> static FW_INLINE Acc<N> lift(const Acc<N>& a) { return a; }
@@ -35,7 +37,7 @@ struct LogSumExp {
 
  private:
   template <int N> static FW_INLINE Pack<A, N> larger(const Pack<A, N>& a, const Pack<A, N>& b) {
-    return each([](auto p, auto q) FW_INLINED { return p >= q ? p : q; }, a, b);
+    return each([](auto p, auto q) FW_INLINED { return at_least(q, p); }, a, b);
   }
   // Alike, though both infinite, they weigh the same; a NaN is in the weight whoever is the larger.
   template <int N> static FW_INLINE Pack<A, N> weight_of_lesser(const Pack<A, N>& a, const Pack<A, N>& b) {

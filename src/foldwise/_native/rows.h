@@ -89,12 +89,17 @@ FW_OUTLINE void fold_streams(const Rows<typename F::Source>& rows, int64_t row, 
   for (int r = 0; r < R; ++r) p[r] = rows(row + r * apart);
   for (int64_t v = 0; v < width; ++v) {
     const int64_t column = std::min(v * W, last), ahead = onward(column * int64_t{sizeof(S)});
-    typename T::Acc acc;
-    repeat<R>([&](int r) FW_INLINED {
+    const auto next = [&](int r) FW_INLINED {
       const S* here = p[r] + column;
       __builtin_prefetch(reinterpret_cast<const char*>(here) + ahead, 0, 2);
-      acc = r > 0 ? joined<F, W>(acc, here) : fresh ? T::load(here) : joined<F, W>(out[v], here);
-    });
+      return here;
+    };
+    typename T::Acc acc = fresh ? T::load(next(0)) : joined<F, W>(out[v], next(0));
+    if constexpr (F::heavy) {
+      for (int r = 1; r < R; ++r) acc = joined<F, W>(acc, next(r));
+    } else if constexpr (R > 1) {
+      repeat<R - 1>([&](int r) FW_INLINED { acc = joined<F, W>(acc, next(r + 1)); });
+    }
     out[v] = acc;
   }
 }
@@ -155,9 +160,7 @@ FW_INLINE void fold_rows_into_lanes(const Rows<typename F::Source>& rows, int64_
   if constexpr (any_order<F>) {
     fold_rows_in_order<F>(rows, width, tile);
   } else {
-    if constexpr (!F::heavy) {
-      if (from_memory) return fold_rows_streaming<F>(rows, lanes, width, tile);
-    }
+    if (from_memory) return fold_rows_streaming<F>(rows, lanes, width, tile);
     fold_rows_by_lane<F>(rows, lanes, width, tile);
   }
 }

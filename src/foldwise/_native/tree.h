@@ -20,17 +20,21 @@ struct Terms {
   static constexpr int block = L * steps_per_block;
   using Acc = typename F::template Acc<W>;
   static FW_INLINE Acc load(const S* p) { return F::start(foldwise::FOLDWISE_ISA::load<A, W>(p)); }
-  static FW_INLINE Acc load_some(const S* p, int64_t count) {
-    return F::start(foldwise::FOLDWISE_ISA::load_some<A, W>(p, static_cast<int>(count), F::absent()));
+  static FW_INLINE Pack<A, W> some(const S* p, int64_t count) {
+    return foldwise::FOLDWISE_ISA::load_some<A, W>(p, static_cast<int>(count), F::absent());
   }
+  static FW_INLINE Acc load_some(const S* p, int64_t count) { return F::start(some(p, count)); }
 };
 
 // One more element joins an accumulator; a fold may know a shorter way than to make one of the element first.
-template <class F, int W, class S>
-FW_INLINE typename F::template Acc<W> joined(const typename F::template Acc<W>& a, const S* p) {
-  const auto x = load<typename F::Value, W>(p);
+template <class F, int W>
+FW_INLINE typename F::template Acc<W> joined(const typename F::template Acc<W>& a, const Pack<typename F::Value, W>& x) {
   if constexpr (requires { F::join(a, x); }) return F::join(a, x);
   else return F::merge(a, F::start(x));
+}
+template <class F, int W, class S>
+FW_INLINE typename F::template Acc<W> joined(const typename F::template Acc<W>& a, const S* p) {
+  return joined<F, W>(a, load<typename F::Value, W>(p));
 }
 
 template <class F> constexpr int L_vectors = Terms<F>::L / Terms<F>::W;
@@ -52,7 +56,7 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
   using T = Terms<F>;
   constexpr int W = T::W;
   const int64_t lanes = static_lanes ? static_lanes : runtime_lanes;
-  constexpr int most = F::heavy ? 1 : static_lanes && !one_way<F> ? 8 : 4;
+  constexpr int most = F::heavy ? 2 : static_lanes && !one_way<F> ? 8 : 4;
   constexpr int group = L_vectors<F> < most ? L_vectors<F> : most;
   const int64_t full = count / lanes;
   const int64_t rest = count % lanes;
@@ -88,7 +92,7 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
       repeat<G>([&](int g) FW_INLINED {
         const int64_t left = rest - (first + g) * W;
         if (left >= W) acc[g] = joined<F, W>(acc[g], row + g * W);
-        else if (left > 0) acc[g] = F::merge(acc[g], T::load_some(row + g * W, left));
+        else if (left > 0) acc[g] = joined<F, W>(acc[g], T::some(row + g * W, left));
       });
     }
     repeat<G>([&](int g) FW_INLINED { tile[first + g] = acc[g]; });
@@ -98,6 +102,17 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
   if constexpr (!static_lanes && group > 1) {
     for (; v < lanes / W; ++v) fold_group(std::integral_constant<int, 1>{}, v);
   }
+}
+
+// A merge in a loop: of a fold that is called for single ones, a part of that loop.
+template <class F, int N>
+FW_INLINE typename F::template Acc<N> merged(const typename F::template Acc<N>& a, const typename F::template Acc<N>& b) {
+  if constexpr (requires { F::merge_inlined(a, b); }) return F::merge_inlined(a, b);
+  else return F::merge(a, b);
+}
+template <class F>
+FW_INLINE void merge_rows(typename Terms<F>::Acc* left, const typename Terms<F>::Acc* right, int64_t vectors) {
+  for (int64_t v = 0; v < vectors; ++v) left[v] = merged<F, Terms<F>::W>(left[v], right[v]);
 }
 
 // ---- 2. blocks into a binary counter
@@ -115,7 +130,7 @@ struct Counter {
   void merge_top() {
     Acc* right = tiles + --top * size;
     Acc* left = right - size;
-    for (int64_t i = 0; i < size; ++i) left[i] = F::merge(left[i], right[i]);
+    merge_rows<F>(left, right, size);
   }
   // What `next` holds now is 2^log blocks; a shorter last one may be said to be as long.
   void push(int log = 0) {
@@ -136,9 +151,7 @@ template <class F>
 void fold_lanes(typename Terms<F>::Acc* tile, int64_t present, int64_t width_vectors) {
   for (int64_t half = Terms<F>::L / 2; half >= 1; half /= 2) {
     for (int64_t lane = 0; lane < half && lane + half < present; ++lane) {
-      typename Terms<F>::Acc* left = tile + lane * width_vectors;
-      const typename Terms<F>::Acc* right = left + half * width_vectors;
-      for (int64_t v = 0; v < width_vectors; ++v) left[v] = F::merge(left[v], right[v]);
+      merge_rows<F>(tile + lane * width_vectors, tile + (lane + half) * width_vectors, width_vectors);
     }
     if (half < present) present = half;
   }
@@ -147,7 +160,10 @@ void fold_lanes(typename Terms<F>::Acc* tile, int64_t present, int64_t width_vec
 // One sequence: its L lanes lie in L / W vectors.
 template <class F, int vectors = L_vectors<F>>
 FW_INLINE typename Terms<F>::Acc fold_lane_vectors(typename Terms<F>::Acc* tile) {
-  if constexpr (vectors == 1) {
+  if constexpr (F::heavy) {
+    for (int half = vectors / 2; half >= 1; half /= 2) merge_rows<F>(tile, tile + half, half);
+    return tile[0];
+  } else if constexpr (vectors == 1) {
     return tile[0];
   } else {
     repeat<vectors / 2>([&](int v) FW_INLINED { tile[v] = F::merge(tile[v], tile[v + vectors / 2]); });
@@ -161,8 +177,7 @@ void fold_interleaved_lanes(typename Terms<F>::Acc* tile, int64_t k, typename F:
   constexpr int W = Terms<F>::W;
   int64_t half = Terms<F>::L / 2;
   for (; half >= 1 && half * k % W == 0; half /= 2) {
-    const int64_t vectors = half * k / W;
-    for (int64_t v = 0; v < vectors; ++v) tile[v] = F::merge(tile[v], tile[v + vectors]);
+    merge_rows<F>(tile, tile + half * k / W, half * k / W);
   }
   const int64_t left = 2 * half * k;
   if (half == 0) {
@@ -182,11 +197,16 @@ FW_INLINE typename Terms<F>::Acc fold_across(typename Terms<F>::Acc* rows) {
   if constexpr (G == 1) {
     return rows[0];
   } else {
-    repeat<G / 2>([&](int i) FW_INLINED {
+    const auto merge = [&](int i) FW_INLINED {
       const Acc a = rows[2 * i], b = rows[2 * i + 1];
-      rows[i] = F::merge(remade<Acc>([](const auto& p, const auto& q) { return halves<G, 0>(p, q); }, a, b),
-                         remade<Acc>([](const auto& p, const auto& q) { return halves<G, 1>(p, q); }, a, b));
-    });
+      rows[i] = merged<F, Terms<F>::W>(remade<Acc>([](const auto& p, const auto& q) { return halves<G, 0>(p, q); }, a, b),
+                                       remade<Acc>([](const auto& p, const auto& q) { return halves<G, 1>(p, q); }, a, b));
+    };
+    if constexpr (F::heavy) {
+      for (int i = 0; i < G / 2; ++i) merge(i);
+    } else {
+      repeat<G / 2>(merge);
+    }
     return fold_across<F, G / 2>(rows);
   }
 }
