@@ -28,8 +28,7 @@ struct LogSumExp {
   template <int N> static FW_INLINE Acc<N> join(const Acc<N>& a, const Pack<A, N>& x) {
     const Pack<A, N> weight = weight_of_lesser(a.most, x);
     return {larger(a.most, x), each([](auto p, auto q, auto s, auto w) FW_INLINED {
-      const auto one = A(1) - decltype(s){};  // what is chosen does not wait for the sum so far
-      return fused(s, p >= q ? one : w, p >= q ? w : one);
+      return p >= q ? s + w : fused(s, w, decltype(s){} + A(1));
     }, a.most, x, a.scaled, weight)};
   }
   template <int N> static FW_INLINE Acc<N> lift(const Acc<N>& a) { return a; }
