@@ -5,6 +5,7 @@
 
 #include "exact_prefixes.h"
 #include "exact_reduce.h"
+#include "relay.h"
 #include "scan_work.h"
 
 namespace foldwise::FOLDWISE_ISA {
@@ -224,13 +225,12 @@ struct ExactScan : ScanWork<F> {
   // Long lines on several threads: whoever takes a stretch learns its totals, waits for what came before, passes both on,
   // and scans what is still in its cache.
   void scan_chained(const Place& at, int64_t k, int64_t stride, int64_t bytes) {
-    const int64_t stretch = std::max<int64_t>(1, task_bytes * segments / bytes);
     Total passed[most_interleaved_words];
     for (int64_t i = 0; i < k; ++i) passed[i] = before(at, stride, i).total();
-    std::atomic<int64_t> turn{0};
     write_first(at, sizeof(Out), stride, k);
-    parallel((segments + stretch - 1) / stretch, [&](int64_t task) {
-      const int64_t first = task * stretch, last = std::min(segments, first + stretch);
+    // None leads: what they hold is learned faster than they are scanned, and by loops that fetch ahead.
+    Relay(segments, bytes, Relay::alike).run([&](const Relay::Stretch& stretch) {
+      const int64_t first = stretch.first, last = stretch.last;
       Total own[most_interleaved_words];
       Stretches<F> stretches[most_interleaved_words];
       S gathered[most_words];
@@ -242,20 +242,18 @@ struct ExactScan : ScanWork<F> {
           for (int64_t i = 0; i < k; ++i) stretches[i].add(own[i], in + i * segment_size, segment_length(s));
         }
       }
-      for (int spins = 0; turn.load(std::memory_order_acquire) != task; ++spins) {
-        if (spins > 20000) sched_yield();
-      }
+      stretch.wait();
       Line lines[most_interleaved_words];
       for (int64_t i = 0; i < k; ++i) {
         lines[i].total = passed[i];
         lines[i].deep = true;
         passed[i].add(own[i]);
       }
-      turn.store(task + 1, std::memory_order_release);
+      stretch.hand_on();
       for (int64_t i = 0; i < k; ++i) lines[i].rise();
       scan_segments(at, k, first, last, lines);
       finish_streaming();
-    }, Order::rising);
+    });
     for (int64_t i = 0; i < k; ++i) {
       Line whole;
       whole.total = passed[i];

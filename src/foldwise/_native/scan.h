@@ -3,8 +3,6 @@
 //   y = carry + (so far + (prefix inside the pack)).
 // Every step adds one left operand to a rising right one, so a scan of non-negative numbers never falls.
 #pragma once
-#include <sched.h>
-
 #include "exact_scan.h"
 #include "short_lines.h"
 
@@ -290,40 +288,41 @@ struct Scan : ScanWork<F> {
     });
   }
 
-  // Long lines on several threads. Whoever takes a stretch of segments first learns their totals, waits for the carry
-  // of the stretch before, passes its own on, and then scans what is still in its cache.
   void scan_chained(const Place& at, int64_t lines, int64_t bytes) {
-    const int64_t stretch = std::max<int64_t>(1, task_bytes * segments / bytes);
-    const int64_t stretches = (segments + stretch - 1) / stretch;
     Tiles<Carry> passed(lines);
     for (int64_t i = 0; i < lines; ++i) {
       new (passed.data + i) Carry;
       write_identities(beside(at, i).out, 0, 1);
     }
-    std::atomic<int64_t> turn{0};
-    parallel(stretches, [&](int64_t task) {
-      const int64_t first = task * stretch, last = std::min(segments, first + stretch);
-      Tiles<AccOf<C, P>> totals((last - first) * lines);
-      // The stretch that falls to this thread next is fetched meanwhile: some of it now, the rest while what is in cache then
-      // is scanned.
-      const int64_t next = thread_count() * stretch * segment_size * std::abs(plan.along.x);
-      const bool now = lines == 1 && direct_in && streaming && !F::heavy;
-      if (lines == 1) totals_of_line(at, first, last, totals.data, now ? next : 0);
-      else for (int64_t s = first; s < last; ++s) totals_together(at, lines, s, totals.data + (s - first) * lines);
-      for (int spins = 0; turn.load(std::memory_order_acquire) != task; ++spins) {
-        if (spins > 20000) sched_yield();
+    Relay relay(segments, bytes, Relay::led);
+    // The stretch that falls to this thread next is fetched meanwhile: some of it while totals are made, the rest while what is
+    // in cache then is scanned.
+    const int64_t next = relay.round() * segment_size * std::abs(plan.along.x);
+    relay.run([&](const Relay::Stretch& stretch) {
+      const auto [first, last] = std::pair(stretch.first, stretch.last);
+      const bool now = !stretch.leads && lines == 1 && direct_in && streaming && !F::heavy;
+      Tiles<AccOf<C, P>> totals(stretch.leads ? 0 : (last - first) * lines);
+      if (!stretch.leads) {
+        if (lines == 1) totals_of_line(at, first, last, totals.data, now ? next : 0);
+        else for (int64_t s = first; s < last; ++s) totals_together(at, lines, s, totals.data + (s - first) * lines);
       }
+      stretch.wait();
       Tiles<Carry> carries(lines);
-      for (int64_t i = 0; i < lines; ++i) {
-        carries.data[i] = passed.data[i];
-        for (int64_t t = 0; t < last - first; ++t) passed.data[i].advance(totals.data[t * lines + i]);
+      std::copy_n(passed.data, lines, carries.data);
+      if (!stretch.leads) {
+        for (int64_t t = 0; t < (last - first) * lines; ++t) passed.data[t % lines].advance(totals.data[t]);
+        stretch.hand_on();
       }
-      turn.store(task + 1, std::memory_order_release);
       for (int64_t s = first; s < last; ++s) {
-        scan_together(at, lines, s, carries.data, now && (s - first) % 8 < fetched_by_totals ? 0 : next);
+        const bool fetched = now && (s - first) % 8 < fetched_by_totals;
+        scan_together(at, lines, s, carries.data, stretch.leads ? prefetch_distance : fetched ? 0 : next);
+      }
+      if (stretch.leads) {
+        std::copy_n(carries.data, lines, passed.data);
+        stretch.hand_on();
       }
       finish_streaming();
-    }, Order::rising);
+    });
   }
 
   // ---- columns: strips of the innermost kept axis, eight rows at a time
