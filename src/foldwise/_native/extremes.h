@@ -11,12 +11,12 @@ struct Chosen {
 };
 
 // A NaN is more extreme than any number. Of zeros of both signs the right one stays.
-template <class S, class A, bool largest, bool rare>
+template <class S, class A, bool largest, bool is_rare>
 struct CarefulExtreme {
   using Source = S;
   using Value = A;
   using Careful = CarefulExtreme;
-  static constexpr bool guarded = false, heavy = rare, signless = false;
+  static constexpr bool guarded = false, heavy = is_rare, rare = is_rare, signless = false;
   template <int N> using Acc = Chosen<A, N>;
 
   static constexpr A absent() {

@@ -9,6 +9,7 @@
 //   Careful, lift     the fold in arithmetic that cannot leave its range; the same type where none is needed
 //   guarded, flags    whether plain results need a check, and what the floating-point unit must not have noted
 //   heavy             whether a step is so long that loops are not unrolled
+//   rare              whether it is but what a guarded fold falls back on
 //   InScans           the fold to scan with, where that is another
 //   of_truths         whether elements are truths, to which their order makes no difference
 //   signless          whether integers of either sign fold alike, so that one kernel serves both
@@ -131,6 +132,8 @@ struct Judge {
 
 // Built for size, or of elements so short that nothing else takes as little time: of several ways, the one that serves always.
 template <class Fold> constexpr bool one_way = small || (std::is_integral_v<typename Fold::Source> && sizeof(typename Fold::Source) < 4);
+
+template <class Fold> constexpr bool is_rare = requires { requires Fold::rare; };
 
 template <class Fold> constexpr bool is_judged = requires { &Fold::template judged<1>; };
 

@@ -10,7 +10,7 @@ struct CarefulProd {
   using Source = S;
   using Value = A;
   using Careful = CarefulProd;
-  static constexpr bool guarded = false, heavy = true;
+  static constexpr bool guarded = false, heavy = true, rare = true;
   template <int N> struct Acc {
     Pack<A, N> fraction;
     Pack<int64_t, N> exponent;
@@ -101,7 +101,8 @@ template <class S, class A>
 struct Prod {
   using Source = S;
   using Value = A;
-  static constexpr bool guarded = std::is_floating_point_v<A>, heavy = false, signless = true;
+  static constexpr bool guarded = std::is_floating_point_v<A>, signless = true;
+  static constexpr bool heavy = std::is_integral_v<A> && vector_bytes < 64;  // AVX-512 alone multiplies 64 bits at once
   static constexpr unsigned flags = flag_of_range;
   using Careful = std::conditional_t<guarded, CarefulProd<S, A>, Prod>;
   template <int N> struct Acc {

@@ -160,7 +160,9 @@ FW_INLINE void fold_rows_into_lanes(const Rows<typename F::Source>& rows, int64_
   if constexpr (any_order<F>) {
     fold_rows_in_order<F>(rows, width, tile);
   } else {
-    if (from_memory) return fold_rows_streaming<F>(rows, lanes, width, tile);
+    if constexpr (!is_rare<F>) {
+      if (from_memory) return fold_rows_streaming<F>(rows, lanes, width, tile);
+    }
     fold_rows_by_lane<F>(rows, lanes, width, tile);
   }
 }

@@ -18,11 +18,9 @@ struct Scan : ScanWork<F> {
 
   bool run() {
     const bool has_columns = plan.kept_rank && plan.kept[plan.kept_rank - 1].size >= pack_size && columns_are_closer();
-    if constexpr (!F::guarded) {
-      if (has_columns) {
-        scan_columns();
-        return fits;
-      }
+    if (has_columns) {
+      scan_columns();
+      return fits;
     }
     if (plan.kept_rank) {
       ShortLines<F> short_lines(plan);
@@ -345,13 +343,18 @@ struct Scan : ScanWork<F> {
         const int64_t column = std::min(unit % strips * columns, even);
         at.x += column * kept.x;
         at.out += column * kept.out;
-        scan_strip(at, column < even ? std::min(columns, even - column) : kept.size - even);
+        const int64_t some = column < even ? std::min(columns, even - column) : kept.size - even;
+        const bool plain = scan_strip(at, some);
+        if constexpr (F::guarded) {
+          if (!plain) scan_turned(at, some);
+        }
       }
       finish_streaming();
     });
   }
 
-  void scan_strip(const Place& at, int64_t columns) {
+  // Whether plain arithmetic was enough for it.
+  bool scan_strip(const Place& at, int64_t columns) {
     const Axis& kept = plan.kept[plan.kept_rank - 1];
     constexpr int most = strip_columns / W;
     const int64_t vectors = (columns + W - 1) / W;
@@ -368,6 +371,10 @@ struct Scan : ScanWork<F> {
     Judge judge{plan.finish};
     for (int64_t begin = 0; begin < count; begin += segment_size) {
       const int64_t end = std::min(count, begin + segment_size);
+      if constexpr (F::guarded) {
+        if (!std::all_of(carries, carries + vectors, [](const auto& carry) { return carry.plain(); })) return false;
+        clear_flags();
+      }
       std::fill_n(so_far, vectors, absence<F, W>());
       for (int64_t row = begin; row < end; row += pack_size) {
         const int64_t rows = std::min<int64_t>(pack_size, end - row);
@@ -409,7 +416,7 @@ struct Scan : ScanWork<F> {
           }
         };
         if (rows < pack_size) scan_rows(std::false_type{}, std::true_type{});
-        else if (streaming) scan_rows(std::true_type{}, std::false_type{});
+        else if (F::guarded || streaming) scan_rows(std::true_type{}, std::false_type{});  // guarded ones are long enough as it is
         else scan_rows(std::false_type{}, std::false_type{});
         for (int64_t r = 0; lanes_where(odd) && r < rows; ++r) {
           if (rows_out) make_canonical(direct[r], columns);
@@ -420,9 +427,42 @@ struct Scan : ScanWork<F> {
           else if (streaming) stream(out + r * plan.along.out, reinterpret_cast<const char*>(results[r]), columns * sizeof(Out));
         }
       }
-      for (int64_t v = 0; end < count && v < vectors; ++v) carries[v].advance(so_far[v]);
+      settle(so_far);
+      if (spoilt<F>()) return false;
+      for (int64_t v = 0; end < count && v < vectors; ++v) carries[v].advance(F::lift(so_far[v]));
     }
     note(judge.fits);
+    return true;
+  }
+
+  // Columns whose results leave the range of plain arithmetic somewhere: a few at a time are turned into lines in cache.
+  FW_OUTLINE void scan_turned(const Place& at, int64_t columns) {
+    constexpr int64_t most = 16;
+    const Axis& kept = plan.kept[plan.kept_rank - 1];
+    const Tiles<S> lines(most * segment_size);
+    const Tiles<A> results(most * segment_size);
+    finish_streaming();
+    write_identities(at.out, kept.out, columns);
+    for (int64_t column = 0; column < columns; column += most) {
+      const int64_t some = std::min(most, columns - column);
+      Carry carries[most];
+      for (int64_t segment = 0; segment < segments; ++segment) {
+        const int64_t first = segment * segment_size, n = segment_length(segment);
+        for (int64_t r = 0; r < n; ++r) {
+          S row[most];
+          reader(row, at.x + column * kept.x + (first + r) * plan.along.x, nullptr, kept, some);
+          for (int64_t c = 0; c < some; ++c) lines.data[c * segment_size + r] = row[c];
+        }
+        for (int64_t c = 0; c < some; ++c) {
+          scan_segment(lines.data + c * segment_size, n, carries[c], results.data + c * segment_size);
+        }
+        for (int64_t r = 0; r < n; ++r) {
+          A row[most];
+          for (int64_t c = 0; c < some; ++c) row[c] = results.data[c * segment_size + r];
+          scatter(at.out + column * kept.out + (first + r + plan.shifted) * plan.along.out, kept.out, row, some);
+        }
+      }
+    }
   }
 };
 

@@ -16,6 +16,8 @@ struct ShortLines : ScanWork<F> {
   const bool adjoining = kept.x == in_line && kept.out == out_line;
   const bool backwards = plan.along.x < 0;
   const bool narrow = adjoining && plan.length == length && length >= 2 && length <= most_interleaved_words;
+  const bool flows = streaming && adjoining && !backwards && !narrow;
+  const int64_t at_once = 128 / std::clamp<int64_t>(length, 1, 128);
 
   using ScanWork<F>::ScanWork;
 
@@ -25,10 +27,24 @@ struct ShortLines : ScanWork<F> {
     return (direct_in && direct_out) || (adjoining && backwards && plan.along.x == -static_cast<int64_t>(sizeof(S)) && reversed_out);
   }
 
+  // Between some lines and the next ones some more come, and those before leave, past the caches.
+  struct Flow {
+    const char *const x, *const results;
+    char* const out;
+    int64_t gone = 0;
+  };
+  FW_OUTLINE void flow_on(Flow& flow, int64_t line, int64_t lines) const {
+    if (line % at_once) return;
+    fetch_ahead(flow.x + line * in_line, std::min(at_once, lines - line), in_line);
+    flow.gone = stream_up(flow.out, flow.results, flow.gone, line * out_line);
+  }
+
   template <class G>
-  bool scan_some(const char* x, int64_t stride, int64_t lines, char* out, int64_t out_stride) const {
+  bool scan_some(const char* x, int64_t stride, int64_t lines, char* out, int64_t out_stride, Flow* flow = nullptr) const {
     Judge judge{plan.finish};
+    write_identities(out, out_stride, lines);
     for (int64_t line = 0; line < lines; ++line) {
+      if (flow) flow_on(*flow, line, lines);
       Out* to = reinterpret_cast<Out*>(out + line * out_stride) + plan.shifted;
       A newest{};
       Work::template scan_packs<G>(reinterpret_cast<const S*>(x + line * stride), count, [&](int64_t i, const AccOf<G, P>& local) FW_INLINED {
@@ -41,7 +57,6 @@ struct ShortLines : ScanWork<F> {
       });
       canonical_from_here(to, count, newest);
     }
-    write_identities(out, out_stride, lines);
     settle(out);
     return judge.fits;
   }
@@ -75,27 +90,29 @@ struct ShortLines : ScanWork<F> {
   void scan_batch(const char* x, int64_t lines, char* out) {
     S turned[room];
     Out results[room], turned_back[room];
-    if (streaming) fetch_ahead(x, lines, in_line);
+    if (streaming && !flows) fetch_ahead(x, lines, in_line);
     const char* in = x;
     if (backwards) {
       copy_backwards(turned, reinterpret_cast<const S*>(x) + lines * length - 1, lines * length);
       in = reinterpret_cast<const char*>(turned);
     }
     char* to = backwards || streaming ? reinterpret_cast<char*>(results) : out;
+    Flow flow{x, to, out};
     note(guarded<F>([&]<class G>(G) FW_INLINED {
       if (narrow) return scan_narrow<G>(in, lines, to);
-      return scan_some<G>(in, in_line, lines, to, out_line);
+      flow.gone = 0;
+      return scan_some<G>(in, in_line, lines, to, out_line, flows ? &flow : nullptr);
     }));
     if (backwards) {
       Out* back = streaming ? turned_back : reinterpret_cast<Out*>(out);
       copy_backwards(back, results + lines * plan.length - 1, lines * plan.length);
       to = reinterpret_cast<char*>(back);
     }
-    if (streaming) stream(out, to, lines * out_line);
+    if (streaming) stream(out + flow.gone, to + flow.gone, lines * out_line - flow.gone);
   }
 
   bool run() {
-    const int64_t batch = narrow ? segment_size : std::max<int64_t>(1, segment_size / std::max(length, plan.length));
+    const int64_t batch = narrow ? segment_size : std::max<int64_t>(1, (flows ? 2 : 1) * segment_size / std::max(length, plan.length));
     // Backwards, a line starts at its end.
     const int64_t to_low_x = backwards ? (length - 1) * plan.along.x : 0, to_low_out = backwards ? (plan.length - 1) * plan.along.out : 0;
     this->share_lines(plan.lines, in_line, [&](int64_t first, int64_t last) {

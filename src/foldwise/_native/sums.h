@@ -68,7 +68,7 @@ struct CarefulSquares {
   using Value = A;
   using Careful = CarefulSquares;
   using Product = CarefulProd<S, A>;
-  static constexpr bool guarded = false, heavy = true;
+  static constexpr bool guarded = false, heavy = true, rare = true;
   template <int N> struct Acc {
     Pack<A, N> fraction;
     Pack<int64_t, N> exponent;

@@ -27,9 +27,10 @@ struct Terms {
 };
 
 // One more element joins an accumulator; a fold may know a shorter way than to make one of the element first.
+template <class F> constexpr bool joins = requires { &F::template join<Terms<F>::W>; };
 template <class F, int W>
 FW_INLINE typename F::template Acc<W> joined(const typename F::template Acc<W>& a, const Pack<typename F::Value, W>& x) {
-  if constexpr (requires { F::join(a, x); }) return F::join(a, x);
+  if constexpr (joins<F>) return F::join(a, x);
   else return F::merge(a, F::start(x));
 }
 template <class F, int W, class S>
@@ -56,7 +57,7 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
   using T = Terms<F>;
   constexpr int W = T::W;
   const int64_t lanes = static_lanes ? static_lanes : runtime_lanes;
-  constexpr int most = F::heavy ? 2 : static_lanes && !one_way<F> ? 8 : 4;
+  constexpr int most = F::heavy ? (fuses && joins<F> ? 2 : 1) : static_lanes && !one_way<F> ? 8 : 4;
   constexpr int group = L_vectors<F> < most ? L_vectors<F> : most;
   const int64_t full = count / lanes;
   const int64_t rest = count % lanes;
@@ -104,10 +105,10 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
   }
 }
 
-// A merge in a loop: of a fold that is called for single ones, a part of that loop.
+// A merge in a loop: of a fold that is called for single ones, a part of that loop, where it is not too long for that.
 template <class F, int N>
 FW_INLINE typename F::template Acc<N> merged(const typename F::template Acc<N>& a, const typename F::template Acc<N>& b) {
-  if constexpr (requires { F::merge_inlined(a, b); }) return F::merge_inlined(a, b);
+  if constexpr (fuses && requires { F::merge_inlined(a, b); }) return F::merge_inlined(a, b);
   else return F::merge(a, b);
 }
 template <class F>

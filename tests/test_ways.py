@@ -1,0 +1,76 @@
+"""Ways through memory that only some arrays take: the results are those of the others."""
+
+from __future__ import annotations
+
+import cases
+import numpy as np
+import pytest
+
+import foldwise as fw
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "int32", "int64", "uint64"])
+def test_columns_of_what_has_no_order(dtype: str, threads: int) -> None:
+    fw.set_num_threads(threads)
+    numbers = np.random.default_rng(5)
+    for rows, columns in ((130, 40_001), (2100, 2503), (70_000, 75)):
+        x = numbers.integers(0, 2 if dtype == "bool" else 200, (rows, columns)).astype(dtype)
+        x[:, ::7] = 0
+        x[rows // 2, ::14] = 1
+        for part in (x, x[1:, 3:-2], x[::-2]):
+            for fold in ("sum", "max", "min", "any", "all"):
+                wanted = getattr(np, fold)(part, axis=0)
+                assert np.array_equal(getattr(fw, fold)(part, axis=0), wanted), (fold, part.shape)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", ["int32", "float64", "float32", "float16"])
+def test_running_sums_backwards_leave_past_the_caches(dtype: str, threads: int) -> None:
+    fw.set_num_threads(threads)
+    count = 9_000_011  # 16 MiB and more of results
+    x = (np.arange(count) * 7919 % 31).astype(dtype)
+    turned = fw.cumsum(np.ascontiguousarray(x[::-1]))
+    size = turned.itemsize
+    room = np.full(count * size + 128, 0xAA, np.uint8)
+    for offset in (0, size, 3, 64 - size, 61):
+        out = room[offset : offset + count * size].view(turned.dtype)
+        fw.cumsum(x, reverse=True, out=out)
+        assert np.array_equal(out[::-1], turned), offset
+        fw.cumsum(x[::-1], out=out)
+        assert np.array_equal(out, turned), offset
+        assert (room[:offset] == 0xAA).all()
+        assert (room[offset + count * size :] == 0xAA).all()
+        room[:] = 0xAA
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("scale", [0.5, 1.0, 1000.0])
+def test_running_products_down_columns(dtype: str, scale: float, threads: int) -> None:
+    """They are those along lines, whether or not they leave the range on the way."""
+    fw.set_num_threads(threads)
+    x = np.random.default_rng(5).uniform(0.5, 1.5, (2600, 37))
+    x[:, ::3] *= scale
+    x[700::1000, 8], x[50, 20], x[60, 21] = 0, np.nan, np.inf
+    x = x.astype(cases.dtype_of(dtype))
+    for columns in (x, x[::-1], x[:, ::-2], np.stack([x[:1300], x[1300:]])):
+        lines = np.ascontiguousarray(columns.swapaxes(-1, -2))
+        for options in ({}, {"reverse": True}, {"exclusive": True}, {"include_initial": True}):
+            found = fw.cumprod(columns, axis=-2, **options)
+            wanted = fw.cumprod(lines, axis=-1, **options).swapaxes(-1, -2)
+            assert np.ascontiguousarray(found).tobytes() == np.ascontiguousarray(wanted).tobytes(), options
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_logsumexp_down_columns_from_memory(dtype: str, threads: int) -> None:
+    """Rows that stream past the caches are the lines they make, bit for bit."""
+    fw.set_num_threads(threads)
+    x = np.random.default_rng(6).normal(0, 20, (2, 1700, 803))
+    x[0, 5], x[1, :, 7], x[0, 900, 9] = -np.inf, -np.inf, np.inf
+    x[1, 1600, 11] = np.nan
+    x = x.astype(cases.dtype_of(dtype))
+    for columns in (x, x[0], x[0, :100]):
+        lines = np.ascontiguousarray(columns.swapaxes(-1, -2))
+        assert fw.logsumexp(columns, axis=-2).tobytes() == fw.logsumexp(lines, axis=-1).tobytes()
