@@ -23,6 +23,7 @@ class Relay {
 
     void wait() const;     // until it is known what comes before
     void hand_on() const;  // what comes before the next one is known
+
    private:
     friend Relay;
     Stretch(std::int64_t first, std::int64_t last, bool leads, std::atomic<std::int64_t>& turn, std::int64_t index)
