@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cases
 import numpy as np
 import pytest
@@ -56,7 +58,8 @@ def test_running_products_down_columns(dtype: str, scale: float, threads: int) -
     x = x.astype(cases.dtype_of(dtype))
     for columns in (x, x[::-1], x[:, ::-2], np.stack([x[:1300], x[1300:]])):
         lines = np.ascontiguousarray(columns.swapaxes(-1, -2))
-        for options in ({}, {"reverse": True}, {"exclusive": True}, {"include_initial": True}):
+        ways: list[dict[str, Any]] = [{}, {"reverse": True}, {"exclusive": True}, {"include_initial": True}]
+        for options in ways:
             found = fw.cumprod(columns, axis=-2, **options)
             wanted = fw.cumprod(lines, axis=-1, **options).swapaxes(-1, -2)
             assert np.ascontiguousarray(found).tobytes() == np.ascontiguousarray(wanted).tobytes(), options
