@@ -48,15 +48,15 @@ struct Strips : ReduceWork<F> {
         vectors((unit_columns + W - 1) / W) {}
 
   // So wide that a row of a strip is worth a walk to it, and no wider than every thread has a strip, unless there are rows
-  // enough to be shared out. (Those of exact sums always are: their order is free.)
+  // enough to be shared out.
   int64_t columns_for(const ReducePlan& p) const {
     int64_t columns = contiguous ? tile_columns : gathered_columns(p.count);
     const int64_t lines = p.outputs / kept.size;
-    const bool share_rows = is_exact<F> || blocks >= 4 * thread_count();
-    const int threads = share_rows ? 1 : threads_for(p.count * p.outputs * size * effort);
+    const int threads = shares_rows() ? 1 : threads_for(p.count * p.outputs * size * effort);
     while (columns > least_columns && lines * ((even + columns - 1) / columns) < threads) columns = (columns / 2 + W - 1) / W * W;
     return columns;
   }
+  bool shares_rows() const { return blocks >= 4 * thread_count(); }
   // Of rows that are gathered, as many as stay in the second cache.
   static int64_t gathered_columns(int64_t rows) {
     return std::clamp<int64_t>(gathered_bytes / size / std::clamp<int64_t>(rows, 1, T::block) / W, 2, 32) * W;

@@ -129,7 +129,8 @@ struct ExactColumns : Strips<F> {
   bool run() {
     const int threads = threads_for(count * unit_bytes);
     const int64_t batches = (plan.count + batch_rows - 1) / batch_rows;
-    const int64_t wanted = count >= 4 * threads || threads == 1 ? 1 : 8 * threads / count;
+    const bool as_strips = threads == 1 || count >= (In::shares_rows() ? 4 : 1) * threads;
+    const int64_t wanted = as_strips ? 1 : 8 * threads / count;
     const int64_t chunk = (batches + wanted - 1) / wanted * batch_rows;
     if (chunk < plan.count) return run_in_chunks(chunk);
     share(count, unit_bytes, [&](int64_t first, int64_t last) {
