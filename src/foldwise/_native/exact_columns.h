@@ -30,7 +30,7 @@ struct ExactColumns : Strips<F> {
     double *const current, *const lost, *const batch;
     Tiles<Total> totals;
     std::bitset<most_groups> spilled;
-    bool empty = true;
+    bool empty = true, in_floats = false;
     Patience floats, groups;
     Stretches<F> stretches;
 
@@ -180,18 +180,18 @@ struct ExactColumns : Strips<F> {
   void fold_strip(Sums& sums, int64_t unit, int64_t first, int64_t last, const StripRoom<S>& room) const {
     const int64_t width = vectors_of(unit);
     for (int64_t here; first < last; first += here) {
-      const bool floats = starts_in_floats<F> && last - first >= streams && sums.floats.lasts();
-      here = std::min(floats ? streams : batch_rows, last - first);
+      constexpr std::bool_constant<starts_in_floats<F>> in_floats;
+      const bool floats = in_floats && last - first >= streams && sums.floats.lasts();
+      here = std::min(floats && !sums.in_floats ? streams : batch_rows, last - first);  // a first try is short
       const Rows<S> rows = rows_of(unit, first, here, room);
-      const auto fold = [&](auto in_floats, int64_t column, int64_t vectors) FW_INLINED {
+      const auto fold = [&](auto as_floats, int64_t column, int64_t vectors) FW_INLINED {
         clear_flags();
-        if constexpr (in_floats) fold_down_in_floats(rows, vectors, sums.batch);
-        else fold_down(rows, column, vectors, sums.batch + column, sums.row);
+        fold_down<decltype(as_floats)::value>(rows, column, vectors, sums.batch + column, sums.row);
         settle(sums.batch);
         return !lost_bits();
       };
-      constexpr std::bool_constant<starts_in_floats<F>> in_floats;
-      if (!(floats && sums.floats.learn(fold(in_floats, 0, width))) && !fold(std::false_type{}, 0, width)) {
+      sums.in_floats = floats && sums.floats.learn(fold(in_floats, 0, width));
+      if (!sums.in_floats && !fold(std::false_type{}, 0, width)) {
         const bool trying = sums.groups.lasts();
         bool any = false;
         for (int64_t c = 0; c < width * W; c += group) {
@@ -202,31 +202,6 @@ struct ExactColumns : Strips<F> {
         if (trying) sums.groups.learn(any);
       }
       sums.take_batch();
-    }
-  }
-
-  // Eight rows, each a stream of its own, as floats.
-  void fold_down_in_floats(const Rows<S>& rows, int64_t width, double* sums) const {
-    const S* p[streams];
-    for (int r = 0; r < streams; ++r) p[r] = rows(r);
-    const Onward onward(rows, streams, width * W * int64_t{sizeof(S)}, rows.ahead(0, streams));
-    int64_t c = 0;
-    for (; c + floats_at_once <= width * W; c += floats_at_once) {
-      const int64_t ahead = onward(c * int64_t{sizeof(S)});
-      Floats sum;
-      repeat<streams>([&](int r) FW_INLINED {
-        if (prefetch) __builtin_prefetch(reinterpret_cast<const char*>(p[r] + c) + ahead, 0, 2);
-        const auto row = load<float, floats_at_once>(p[r] + c);
-        sum = r == 0 ? row : sum + row;
-      });
-      const auto nothing = splat<double, W>(0.0);
-      store(sums + c, added_floats<W>(nothing, lower(sum)));
-      store(sums + c + W, added_floats<W>(nothing, upper(sum)));
-    }
-    for (; c < width * W; c += W) {
-      auto sum = splat<double, W>(0.0);
-      for (const S* row : p) sum = sum + load<double, W>(row + c);
-      store(sums + c, sum);
     }
   }
 
@@ -249,8 +224,10 @@ struct ExactColumns : Strips<F> {
     return true;
   }
 
-  // Eight rows at a time, each a stream of its own, from a column on.
+  // Eight rows at a time, each a stream of its own, from a column on; these eight as floats, or as what doubles are made of.
+  template <bool in_floats>
   void fold_down(const Rows<S>& rows, int64_t column, int64_t width, double* sums, int64_t row) const {
+    constexpr int W = T::W;  // GCC 12 looks for it no farther than here
     const auto fold_streams = [&]<int R>(std::integral_constant<int, R>, int64_t first) FW_INLINED {
       const S* p[R];
       for (int r = 0; r < R; ++r) p[r] = rows(first + r) + column;
@@ -258,16 +235,35 @@ struct ExactColumns : Strips<F> {
       const Onward onward(rows, R, width * vector_bytes, rows.ahead(0, R));
       const auto fold_vectors = [&]<int G>(std::integral_constant<int, G>, int64_t v) FW_INLINED {
         const int64_t ahead = onward(v * vector_bytes);
-        Acc acc[G];
-        repeat<R>([&](int r) FW_INLINED {
-          const S* here = p[r] + v * W;
-          if (prefetch) __builtin_prefetch(reinterpret_cast<const char*>(here) + ahead, 0, 2);
-          repeat<G>([&](int g) FW_INLINED {
-            if (r) acc[g] = joined<F, W>(acc[g], here + g * W);
-            else if (first) acc[g] = joined<F, W>(load_parts<F, W>(sums + (v + g) * W, row), here + g * W);
-            else acc[g] = T::load(here + g * W);
+        const auto each_row = [&](auto&& add) FW_INLINED {
+          repeat<R>([&](int r) FW_INLINED {
+            const S* here = p[r] + v * W;
+            if (prefetch) __builtin_prefetch(reinterpret_cast<const char*>(here) + ahead, 0, 2);
+            add(r, here);
           });
-        });
+        };
+        Acc acc[G];
+        if constexpr (in_floats && R > 1 && G > 1) {
+          Floats some[G / 2];
+          each_row([&](int r, const S* here) FW_INLINED {
+            repeat<G / 2>([&](int g) FW_INLINED {
+              const auto next = load<float, floats_at_once>(here + g * floats_at_once);
+              some[g] = r ? some[g] + next : next;
+            });
+          });
+          repeat<G>([&](int g) FW_INLINED {
+            const auto before = first ? load<double, W>(sums + (v + g) * W) : splat<double, W>(0.0);
+            acc[g] = {added_floats<W>(before, g % 2 ? upper(some[g / 2]) : lower(some[g / 2]))};
+          });
+        } else {
+          each_row([&](int r, const S* here) FW_INLINED {
+            repeat<G>([&](int g) FW_INLINED {
+              if (r) acc[g] = joined<F, W>(acc[g], here + g * W);
+              else if (first) acc[g] = joined<F, W>(load_parts<F, W>(sums + (v + g) * W, row), here + g * W);
+              else acc[g] = T::load(here + g * W);
+            });
+          });
+        }
         repeat<G>([&](int g) FW_INLINED { store_parts(sums + (v + g) * W, row, acc[g]); });
       };
       constexpr int a_line = std::max<int>(1, 64 / vector_bytes);

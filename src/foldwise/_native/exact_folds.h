@@ -40,7 +40,7 @@ FW_INLINE void cut(const Pack<double, N>& x, Pack<double, N>& high, Pack<double,
     typedef typename VectorOf<int64_t, Pack<double, N>::width>::type Bits;
     return std::bit_cast<decltype(v)>(std::bit_cast<Bits>(v) & -(int64_t{1} << lower));
   }, once);
-  low = once - high;
+  low = each([](auto v, auto h) FW_INLINED { return taken_aside(v, h); }, once, high);
 }
 
 template <class S>
@@ -69,6 +69,11 @@ class Patience {
     return exact;
   }
 };
+
+template <int N>
+FW_INLINE Pack<double, N> aside(const Pack<double, N>& a, const Pack<double, N>& b) {
+  return each([](auto p, auto q) FW_INLINED { return added_aside(p, q); }, a, b);
+}
 
 // Every part added to its like.
 template <class Acc>
@@ -124,7 +129,10 @@ struct ExactSum : ExactFold<S> {
       return a;
     }
   }
-  template <int N> static FW_INLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) { return added(a, b); }
+  template <int N> static FW_INLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) {
+    if constexpr (parts == 1) return {aside<N>(a.total, b.total)};
+    else return added(a, b);
+  }
 };
 
 template <class S, class A>
@@ -218,9 +226,9 @@ FW_INLINE Floats sums_of_two(const bfloat* p) {
 template <int N>
 FW_INLINE Pack<double, N> added_floats(const Pack<double, N>& sum, const Pack<float, N>& some) {
 #if defined(__AVX512F__)
-  if constexpr (N == 8) return sum + Pack<double, N>{{(typename Pack<double, N>::Vector)_mm512_cvtps_pd((__m256)some.v[0])}};
+  if constexpr (N == 8) return aside<N>({{(typename Pack<double, N>::Vector)_mm512_cvtps_pd((__m256)some.v[0])}}, sum);
 #endif
-  return sum + Pack<double, N>{{__builtin_convertvector(some.v[0], typename Pack<double, N>::Vector)}};
+  return aside<N>({{__builtin_convertvector(some.v[0], typename Pack<double, N>::Vector)}}, sum);
 }
 
 // Sums of so many elements, fours first; what they are together is for every ISA its own, unless the flags say it is exact.

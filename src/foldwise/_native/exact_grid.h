@@ -56,7 +56,8 @@ class Grid {
       Vector x = load(i, whole);
       repeat<levels>([&](int k) FW_INLINED {
         const Vector sum = added_unnoted(here.sums_[k][v], x);
-        x -= sum - here.sums_[k][v];
+        const Vector got = levels == 1 ? taken_aside(sum, here.sums_[k][v]) : sum - here.sums_[k][v];
+        x = taken_aside(x, got);
         here.sums_[k][v] = sum;
         if (!flags_tell && k == 0) here.moved_[v] |= here.moved(k, v);
       });

@@ -20,27 +20,29 @@ class Stretches {
   typedef typename VectorOf<double, W>::type Vector;
   typedef typename VectorOf<int64_t, W>::type Bits;
 
-  // What is not plain seldom stands alone; so many spans more go by bits.
+  // What is not plain seldom stands alone. Until something was, a first try is short; after bits, so many spans more go by bits.
   Patience floats_, plain_{3};
+  bool plainly_ = false;
   int by_bits_ = 0;
   int exponent_ = above_all;  // of the last grid, if there was one
 
  public:
-  static constexpr int64_t span = starts_in_floats<F> ? floats_per_check : 8192;
+  static constexpr int64_t span = starts_in_floats<F> ? floats_per_check : 8192, a_try = 1024;
 
   FW_OUTLINE void add(Total& total, const S* p, int64_t count, const S* next = nullptr) {
     while (count) {
-      const int64_t some = std::min(span, count);
-      const S* end = p + some;
-      const bool apart = some == count && next && next != end;
+      int64_t some = std::min(span, count);
+      const bool apart = some == count && next && next != p + some;
       const Ahead ahead{apart ? (next - p) * int64_t{sizeof(S)} : prefetch_distance, apart, 0, next != nullptr};
       if (by_bits_ > 0) {
         --by_bits_;
         add_by_bits(total, p, some);
-      } else if (!add_plainly(total, p, some, ahead) && !add_on_grid(total, p, some)) {
-        if (!add_anything(total, p, some)) by_bits_ = 15;
+      } else if (const int64_t first = plainly_ ? some : std::min(a_try, some); add_plainly(total, p, first, ahead)) {
+        some = first;
+      } else if (!add_on_grid(total, p, some) && !add_anything(total, p, some)) {
+        by_bits_ = 15;
       }
-      p = end;
+      p += some;
       count -= some;
     }
   }
@@ -48,9 +50,9 @@ class Stretches {
  private:
   bool add_plainly(Total& total, const S* p, int64_t count, Ahead ahead) {
     if constexpr (starts_in_floats<F>) {
-      if (floats_.lasts() && floats_.learn(add_in_floats(total, p, count, ahead.distance))) return true;
+      if (floats_.lasts() && floats_.learn(add_in_floats(total, p, count, ahead.distance))) return plainly_ = true;
     }
-    return plain_.lasts() && plain_.learn(add_in_lanes(total, p, count, ahead));
+    return plainly_ = plain_.lasts() && plain_.learn(add_in_lanes(total, p, count, ahead));
   }
 
   static bool add_in_floats(Total& total, const S* p, int64_t count, int64_t distance) {
@@ -91,7 +93,7 @@ class Stretches {
     grid.take(whole, [&](int64_t i, auto) FW_INLINED {
       __builtin_prefetch(reinterpret_cast<const char*>(p + i) + distance, 0, 2);
       return F::template summand<0>(load<float, N>(p + i)).v[0];
-    }, [&](int v, int64_t, Floats rest) FW_INLINED { rests[v] += rest; });
+    }, [&](int v, int64_t, Floats rest) FW_INLINED { rests[v] = added_aside(rest, rests[v]); });
     settle(&grid);
     settle(rests);
     if ((adds_unnoted && lost_bits()) || grid.left()) return false;
@@ -130,6 +132,8 @@ class Stretches {
         return F::template summand<decltype(k)::value>(loaded(p, i, count, whole)).v[0];
       };
     };
+    constexpr int64_t few = 512;
+    constexpr int bits_to_spare = 8;
     // The last level is plain where the flags tell whether it was exact; elsewhere it must leave nothing.
     constexpr bool plainly = adds_unnoted;
     const auto on_this = [&] {
@@ -139,7 +143,7 @@ class Stretches {
       clear_flags();
       each_summand([&](auto k) FW_INLINED {
         grid.take(count, summand(k), [&](int v, int64_t, Vector rest) FW_INLINED {
-          if (plainly) rests[v] += rest;
+          if (plainly) rests[v] = added_aside(rest, rests[v]);
           else lost[v] |= std::bit_cast<Bits>(rest);
         });
       });
@@ -155,8 +159,11 @@ class Stretches {
       add_all(total, grid, ends);
       return true;
     };
+    // A grid has some bits to spare. So a look at few elements, if nothing is known yet, mostly says enough of all.
+    const auto exponent_of = [&](int64_t some) { return exponents_of(some, summand(std::integral_constant<int, 0>{})).above; };
+    if (exponent_ == above_all && count > few) exponent_ = exponent_of(few) + bits_to_spare;
     if (exponent_ < above_all && on_this()) return true;
-    const int before = std::exchange(exponent_, exponents_of(count, summand(std::integral_constant<int, 0>{})).above);
+    const int before = std::exchange(exponent_, exponent_of(count));
     return before != exponent_ && exponent_ < above_all && on_this();
   }
 

@@ -90,4 +90,22 @@ FW_INLINE Pack<T, N> multiplied_and_added(const Pack<T, N>& a, const Pack<T, N>&
   }, a, b, c);
 }
 
+// a + b, and what is left of a without b, by the units that multiply: where everything is added, they would idle.
+template <class V>
+FW_INLINE V added_aside(V a, V b) {
+#if defined(__FMA__)
+  return fused(a, V{} + 1, b);
+#else
+  return a + b;
+#endif
+}
+template <class V>
+FW_INLINE V taken_aside(V a, V b) {
+#if defined(__FMA__)
+  return fused(b, V{} - 1, a);
+#else
+  return a - b;
+#endif
+}
+
 }  // namespace foldwise::FOLDWISE_ISA

@@ -19,7 +19,8 @@ struct ReduceWork {
   using CarefulAcc = typename Terms<C>::Acc;
   static constexpr int W = T::W, L = T::L;
   static constexpr int64_t size = sizeof(S);
-  static constexpr int64_t effort = F::heavy ? 4 : 1;  // how much sooner than what is limited by memory it is worth sharing
+  // How much sooner than what is limited by memory it is worth sharing: exact sums are of doubles.
+  static constexpr int64_t effort = F::heavy ? 4 : requires { F::parts; } ? sizeof(double) / size : 1;
 
   const ReducePlan& plan;
   const Reader<S> reader;
