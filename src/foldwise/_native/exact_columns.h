@@ -30,7 +30,8 @@ struct ExactColumns : Strips<F> {
     double *const current, *const lost, *const batch;
     Tiles<Total> totals;
     std::bitset<most_groups> spilled;
-    bool empty = true, in_floats = false;
+    bool empty = true;
+    int64_t as_floats = streams;  // so many rows at once
     Patience floats, groups;
     Stretches<F> stretches;
 
@@ -182,7 +183,7 @@ struct ExactColumns : Strips<F> {
     for (int64_t here; first < last; first += here) {
       constexpr std::bool_constant<starts_in_floats<F>> in_floats;
       const bool floats = in_floats && last - first >= streams && sums.floats.lasts();
-      here = std::min(floats && !sums.in_floats ? streams : batch_rows, last - first);  // a first try is short
+      here = std::min(floats ? sums.as_floats : batch_rows, last - first);
       const Rows<S> rows = rows_of(unit, first, here, room);
       const auto fold = [&](auto as_floats, int64_t column, int64_t vectors) FW_INLINED {
         clear_flags();
@@ -190,14 +191,15 @@ struct ExactColumns : Strips<F> {
         settle(sums.batch);
         return !lost_bits();
       };
-      sums.in_floats = floats && sums.floats.learn(fold(in_floats, 0, width));
-      if (!sums.in_floats && !fold(std::false_type{}, 0, width)) {
+      const bool exact = floats && sums.floats.learn(fold(in_floats, 0, width));
+      if (floats) sums.as_floats = exact ? std::min(4 * here, batch_rows) : streams;  // a first try is short
+      if (!exact && !fold(std::false_type{}, 0, width)) {
         const bool trying = sums.groups.lasts();
         bool any = false;
         for (int64_t c = 0; c < width * W; c += group) {
-          const bool exact = trying && fold(std::false_type{}, c, std::min(group / W, width - c / W));
-          if (!exact) fold_each(sums, rows, c, columns_of(unit) + In::skipped_of(unit));
-          any |= exact;
+          const bool alone = trying && fold(std::false_type{}, c, std::min(group / W, width - c / W));
+          if (!alone) fold_each(sums, rows, c, columns_of(unit) + In::skipped_of(unit));
+          any |= alone;
         }
         if (trying) sums.groups.learn(any);
       }
