@@ -1,5 +1,5 @@
 // What every fold needs between memory and kernels, compiled once per ISA.
-#include "blocks.h"
+#include "results.h"
 
 namespace foldwise::FOLDWISE_ISA {
 

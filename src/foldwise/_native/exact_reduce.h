@@ -18,7 +18,8 @@ struct ExactSequences : ReduceWork<F> {
   bool run(bool one) const { return fold_sequences(plan, told, this, one, prefetch); }
 
  private:
-  static constexpr int64_t most_interleaved = 32;
+  static constexpr int64_t most_interleaved = 32, most_per_check = 8192;
+  static constexpr int rows = 4;  // of lanes, at once
 
   struct Open {
     const int64_t k;
@@ -34,7 +35,7 @@ struct ExactSequences : ReduceWork<F> {
 
     void take(const S* p, int64_t count, const S* next) {
       if (k == 1) return stretches.add(*totals, p, count, next);
-      const int64_t span = std::max<int64_t>(L, Stretches<F>::span / k);
+      const int64_t span = std::max<int64_t>(L, most_per_check / k / (rows * L) * (rows * L));
       for (; count; p += std::min(count, span) * k, count -= std::min(count, span)) interleaved(p, std::min(count, span));
     }
 
@@ -57,14 +58,14 @@ struct ExactSequences : ReduceWork<F> {
       }
     }
 
-    // Lanes are columns: four rows of them at a time.
+    // Lanes are columns, and memory goes along their rows: four of these at a time.
     void fold_into_lanes_in_floats(const S* p, int64_t count, int64_t row) {
-      constexpr int N = floats_at_once, rows = 4, line = 64 / size;
+      constexpr int N = floats_at_once, line = 64 / size;
       const int64_t full = count / row, rest = count % row;
-      for (int64_t c = 0; c < row; c += N) {
-        Pack<double, W> low = splat<double, W>(0.0), high = low;
-        int64_t r = 0;
-        for (; r + rows <= full; r += rows) {
+      std::fill_n(lanes, row / W, absence<F, W>());
+      int64_t r = 0;
+      for (; r + rows <= full; r += rows) {
+        for (int64_t c = 0; c < row; c += N) {
           Floats some;
           repeat<rows>([&](int j) FW_INLINED {
             const S* here = p + (r + j) * row + c;
@@ -72,15 +73,13 @@ struct ExactSequences : ReduceWork<F> {
             const auto x = load<float, N>(here);
             some = j == 0 ? x : some + x;
           });
-          low = added_floats<W>(low, lower(some));
-          high = added_floats<W>(high, upper(some));
+          Acc *low = lanes + c / W, *high = low + 1;
+          *low = {added_floats<W>(low->total, lower(some))};
+          *high = {added_floats<W>(high->total, upper(some))};
         }
-        for (; r < full; ++r) {
-          low = low + load<double, W>(p + r * row + c);
-          high = high + load<double, W>(p + r * row + c + W);
-        }
-        lanes[c / W] = {low};
-        lanes[c / W + 1] = {high};
+      }
+      for (; r < full; ++r) {
+        for (int64_t c = 0; c < row; c += W) lanes[c / W] = joined<F, W>(lanes[c / W], p + r * row + c);
       }
       for (int64_t c = 0; c < rest; c += W) {
         lanes[c / W] = F::merge(lanes[c / W], T::load_some(p + full * row + c, std::min<int64_t>(W, rest - c)));

@@ -356,24 +356,26 @@ struct ExactScan : ScanWork<F> {
 
   bool scan_rows_in_one(const Rows<S>& in, int64_t vectors, Strip& lines, double* results) const {
     if (!fits_one || !lines.patience.lasts()) return false;
+    // Row after row: each is the one before and its elements.
     const int64_t width = vectors * W;
-    TwoParts<W> then[strip / W];
+    double begun[strip];
+    const double* before = begun;
     settle(&lines);
     clear_flags();
-    for (int64_t v = 0; v < vectors; ++v) {
-      Pack<double, W> sum = lines.held[v].high + lines.held[v].low;
-      for (int64_t r = 0; r < in.count; ++r) {
-        const S* elements = in(r) + v * W;
-        if (streaming) __builtin_prefetch(reinterpret_cast<const char*>(elements) + in.count * in.stride, 0, 2);
-        sum = sum + load<double, W>(elements);
-        store(results + r * width + v * W, sum);
-      }
-      then[v] = {sum, splat<double, W>(0.0)};
+    for (int64_t v = 0; v < vectors; ++v) store(begun + v * W, lines.held[v].high + lines.held[v].low);
+    for (int64_t r = 0; r < in.count; ++r) {
+      const S* elements = in(r);
+      double* sums = results + r * width;
+      if (streaming) fetch_ahead(reinterpret_cast<const char*>(elements) + in.count * in.stride, width, size);
+      for (int64_t c = 0; c < width; c += W) store(sums + c, load<double, W>(before + c) + load<double, W>(elements + c));
+      before = sums;
     }
     settle(results);
-    settle(then);
-    if (!lines.patience.learn(!lost_bits() && all_finite(then, vectors))) return false;
-    std::copy_n(then, vectors, lines.held);
+    const bool exact = !lost_bits();
+    auto nothing = splat<double, W>(0.0);
+    for (int64_t c = 0; c < width; c += W) nothing = nothing + (load<double, W>(before + c) - load<double, W>(before + c));
+    if (!lines.patience.learn(exact && !lanes_where(nothing.v[0] != 0))) return false;
+    for (int64_t v = 0; v < vectors; ++v) lines.held[v] = {load<double, W>(before + v * W), splat<double, W>(0.0)};
     return true;
   }
 

@@ -111,6 +111,19 @@ struct ShortRows : ReduceWork<F> {
     });
   }
 
+  // Interleaved rows of short floats as the default adds them, in floats: unless the flags say otherwise, that is exact.
+  static constexpr bool as_default_adds = std::is_same_v<F, ExactSum<S, double>> && size == 2;
+  bool fold_as_default(const char* x, int64_t rows, char* out) const {
+    const ShortRows<Sum<S, float>> in_floats(plan);
+    float sums[batch + native<float>];
+    clear_flags();
+    in_floats.fold_rows(true, x, 0, rows, sums);
+    settle(sums);
+    if (lost_bits()) return false;
+    in_floats.scatter(out, inner_kept().out, sums, rows);
+    return true;
+  }
+
   // Exact folds leave parts, all of them exact, or else Totals.
   struct Tried {
     Patience floats, plain{3};
@@ -128,6 +141,10 @@ struct ShortRows : ReduceWork<F> {
       return !lost_bits();
     };
     bool exact = false;
+    if constexpr (as_default_adds) {
+      const bool alike = narrow && outputs.plainly && plan.sink.kept == Kept::result;
+      if (alike && tried.floats.lasts() && tried.floats.learn(fold_as_default(x, rows, out))) return;
+    }
     if constexpr (starts_in_floats<F>) {
       if (plan.count >= least_in_floats && tried.floats.lasts()) {
         exact = tried.floats.learn(exactly([&] FW_INLINED { each_row<F, true>(x, stride, rows, keep); }));

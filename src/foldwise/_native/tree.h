@@ -3,7 +3,7 @@
 #pragma once
 #include <algorithm>
 
-#include "blocks.h"
+#include "results.h"
 #include "folds.h"
 #include "lines.h"
 #include "units.h"

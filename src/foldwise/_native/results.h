@@ -1,0 +1,196 @@
+// Results on their way to memory: to any strides and dtype, rounded once, and past the caches where they are large.
+#pragma once
+#include "blocks.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+template <class Out, class A>
+FW_INLINE Out narrowed(A value) {
+  if constexpr (std::is_same_v<Out, half> || std::is_same_v<Out, bfloat>) {
+    float once;
+    if constexpr (std::is_same_v<A, double>) once = to_odd_float(value);
+    else once = value;
+    if constexpr (std::is_same_v<Out, half>) return to_half(once);
+    else return to_bfloat(once);
+  } else {
+    return static_cast<Out>(value);
+  }
+}
+
+// Doubles as floats that can be rounded once more, to what rounding once would have given; false where this is not known.
+#if defined(__AVX512F__)
+template <class Out, int N>
+FW_INLINE bool round_before(Pack<float, N>& to, const double* from) {
+  constexpr int toward_zero = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC, half = N / 2;
+  const __m512d a = _mm512_loadu_pd(from), b = _mm512_loadu_pd(from + half);
+  const __m256 p = _mm512_cvt_roundpd_ps(a, toward_zero), q = _mm512_cvt_roundpd_ps(b, toward_zero);
+  const __m512i both = _mm512_castps_si512(_mm512_insertf32x8(_mm512_castps256_ps512(p), q, 1));
+  // Where anything was lost, the last bit is set.
+  const __mmask16 lost = _mm512_kunpackb(_mm512_cmp_pd_mask(_mm512_cvtps_pd(q), b, _CMP_NEQ_UQ),
+                                         _mm512_cmp_pd_mask(_mm512_cvtps_pd(p), a, _CMP_NEQ_UQ));
+  to.v[0] = (typename Pack<float, N>::Vector)_mm512_mask_or_epi32(both, lost, both, _mm512_set1_epi32(1));
+  return true;
+}
+#else
+// Doubles cut to the bits of a float, the last one set when anything was lost, so that they can be rounded once more; false
+// where a float has fewer bits and the result is as small.
+template <class Out, int N>
+FW_INLINE bool cut_to_odd(float* to, const double* from) {
+  constexpr int W = native<double>;
+  typedef typename VectorOf<uint64_t, W>::type Bits;
+  constexpr uint64_t lost = (uint64_t{1} << 29) - 1, normal = uint64_t(1023 - 126) << 52;
+  Bits small = {};
+  for (int i = 0; i < N; i += W) {
+    const Bits bits = load_vector<uint64_t, W>(from + i);
+    const Bits odd = (bits & lost) != 0 ? (bits & ~lost) | (lost + 1) : bits;
+    small |= (Bits)(((bits << 1) >> 1) - 1 < normal - 1);
+    store(to + i, Pack<double, W>{{std::bit_cast<typename VectorOf<double, W>::type>(odd)}});
+  }
+  bool fits = true;
+  if constexpr (std::is_same_v<Out, bfloat>) {
+    for (int i = 0; i < W; ++i) fits &= small[i] == 0;
+  }
+  return fits;
+}
+
+// Doubles as floats, whether a second rounding would be of what a first one has brought half way between two numbers of a
+// shorter dtype; or of numbers so small that half ways lie elsewhere.
+template <class Out, int N>
+FW_INLINE bool round_to_floats(Pack<float, N>& to, const double* from) {
+  constexpr int W = native<double>, halves = N / W;
+  static_assert(halves == 2);
+  const auto rounded = [](const double* p) FW_INLINED {
+    const auto wide = load_vector<double, W>(p);
+    return __builtin_convertvector(wide, typename VectorOf<float, W>::type);
+  };
+  to.v[0] = pick<N>(rounded(from), rounded(from + W), [](int i) { return i; });
+  typedef typename VectorOf<std::uint32_t, N>::type Bits;
+  const Bits bits = std::bit_cast<Bits>(to.v[0]);
+  if constexpr (std::is_same_v<Out, bfloat>) return !lanes_where((bits & 0xffffu) == 0x8000u);
+  constexpr std::uint32_t normal = std::uint32_t(127 - 14) << 23;
+  return !lanes_where(((bits & 0x1fffu) == 0x1000u) | (((bits << 1) >> 1) - 1 < normal - 1));
+}
+
+template <class Out, int N>
+FW_INLINE bool round_before(Pack<float, N>& to, const double* from) {
+  if (round_to_floats<Out, N>(to, from)) return true;
+  float odd[N];
+  if (!cut_to_odd<Out, N>(odd, from)) return false;
+  to = load<float, N>(odd);
+  return true;
+}
+#endif
+
+template <class Out, class A>
+void scatter(char* to, int64_t stride, const A* from, int64_t count) {
+  int64_t i = 0;
+  if (stride == static_cast<int64_t>(sizeof(Out))) {
+    if constexpr (!std::is_same_v<Out, bool> &&
+                  (std::is_same_v<A, float> || (std::is_same_v<A, double> && std::is_same_v<Out, float>))) {
+      constexpr int N = native<A>;
+      for (; i + N <= count; i += N) store(reinterpret_cast<Out*>(to) + i, load<A, N>(from + i));
+    }
+    if constexpr (std::is_same_v<A, double> && (std::is_same_v<Out, half> || std::is_same_v<Out, bfloat>)) {
+      constexpr int N = native<float>;
+      Pack<float, N> once;
+      for (; i + N <= count && round_before<Out, N>(once, from + i); i += N) store(reinterpret_cast<Out*>(to) + i, once);
+    }
+    for (; i < count; ++i) {
+      const Out value = narrowed<Out>(from[i]);
+      std::memcpy(to + i * sizeof(Out), &value, sizeof(Out));
+    }
+    return;
+  }
+  for (; i < count; ++i) {
+    const Out value = narrowed<Out>(from[i]);
+    std::memcpy(to + i * stride, &value, sizeof(Out));
+  }
+}
+
+template <class A>
+using Scatter = void (*)(char* to, int64_t stride, const A* from, int64_t count);
+
+// Truths and extremes of short integers stay what they are.
+template <class A, class Out>
+constexpr bool scatters = std::is_same_v<Out, bool> || std::is_same_v<Out, A> ||
+                          (std::is_integral_v<A> ? std::is_integral_v<Out> && sizeof(A) > 2
+                                                 : !std::is_integral_v<Out> && sizeof(Out) <= sizeof(A));
+
+template <class A>
+Scatter<A> scatter_for(Dtype dtype) {
+  return with_type(dtype, [](auto sample) -> Scatter<A> {
+    using Out = decltype(sample);
+    if constexpr (scatters<A, Out>) return scatter<Out, A>;
+    else return nullptr;
+  });
+}
+
+#define FOLDWISE_ELSEWHERE(A) extern template Scatter<A> scatter_for<A>(Dtype);
+FOLDWISE_EACH_VALUE(FOLDWISE_ELSEWHERE)
+#undef FOLDWISE_ELSEWHERE
+
+// ---- past the caches
+
+constexpr int64_t stream_bytes = 16 << 20;  // outputs beyond this bypass them
+
+template <class Vector>
+FW_INLINE void stream_vector(char* to, Vector v) {
+  static_assert(sizeof v == vector_bytes);
+#if defined(__AVX512F__)
+  _mm512_stream_si512((__m512i*)to, (__m512i)v);
+#elif defined(__AVX2__)
+  _mm256_stream_si256((__m256i*)to, (__m256i)v);
+#elif defined(__x86_64__)
+  _mm_stream_si128((__m128i*)to, (__m128i)v);
+#else
+  std::memcpy(to, &v, vector_bytes);
+#endif
+}
+
+// Bytes `done` to `ready`, in whole vectors; returns how far these went.
+FW_INLINE int64_t stream_up(char* to, const char* from, int64_t done, int64_t ready) {
+  if (done == 0) {
+    const int64_t head = -reinterpret_cast<std::uintptr_t>(to) & (vector_bytes - 1);
+    if (head > ready) return 0;
+    std::memcpy(to, from, head);
+    done = head;
+  }
+  for (; done + vector_bytes <= ready; done += vector_bytes) {
+    stream_vector(to + done, load_vector<uint64_t, native<uint64_t>>(from + done));
+  }
+  return done;
+}
+// The same of elements that are turned round on the way: from[0] lies before `end`, from[1] before that.
+template <class T>
+FW_INLINE int64_t stream_down(char* end, const T* from, int64_t done, int64_t ready) {
+  using Word = typename WordOf<sizeof(T)>::type;
+  constexpr int64_t size = sizeof(T);
+  const auto copy_to = [&](int64_t next) {
+    copy_backwards(reinterpret_cast<T*>(end - next), from + next / size - 1, (next - done) / size);
+    return next;
+  };
+  const int64_t over = reinterpret_cast<std::uintptr_t>(end) & (vector_bytes - 1);
+  if (over % size) return copy_to(ready);  // no vector begins where an element does
+  if (done == 0) {
+    if (over > ready) return 0;
+    done = copy_to(over);
+  }
+  for (; done + vector_bytes <= ready; done += vector_bytes) {
+    const auto some = load_vector<Word, native<Word>>(from + done / size);
+    stream_vector(end - done - vector_bytes, pick<native<Word>>(some, some, [](int k) { return native<Word> - 1 - k; }));
+  }
+  return done;
+}
+
+inline void stream(char* to, const char* from, int64_t bytes) {
+  const int64_t done = stream_up(to, from, 0, bytes);
+  std::memcpy(to + done, from + done, bytes - done);
+}
+
+inline void finish_streaming() {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}
+
+}  // namespace foldwise::FOLDWISE_ISA
