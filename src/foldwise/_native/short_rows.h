@@ -114,10 +114,13 @@ struct ShortRows : ReduceWork<F> {
   // Interleaved rows of short floats as the default adds them, in floats: unless the flags say otherwise, that is exact.
   static constexpr bool as_default_adds = std::is_same_v<F, ExactSum<S, double>> && size == 2;
   bool fold_as_default(const char* x, int64_t rows, char* out) const {
-    const ShortRows<Sum<S, float>> in_floats(plan);
+    using Default = Sum<S, float>;
+    const ShortRows<Default> in_floats(plan);
     float sums[batch + native<float>];
     clear_flags();
-    in_floats.fold_rows(true, x, 0, rows, sums);
+    in_floats.template each_narrow_row<Default>(x, rows, [&](int64_t i, const auto& acc) FW_INLINED {
+      finished<Default, native<float>>(acc, plan.finish, sums + i);
+    });
     settle(sums);
     if (lost_bits()) return false;
     in_floats.scatter(out, inner_kept().out, sums, rows);
