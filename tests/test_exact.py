@@ -147,7 +147,6 @@ def test_shared_work_is_exact(fold: str, dtype: str) -> None:
 
 # ---- what follows from that, without the oracle
 
-
 PARTS = ((-1, 1), (1, -1), (-1, 20), (20, -1), (7, 30, 12))
 
 
@@ -190,6 +189,17 @@ def test_longer_rows(kind: hard.Kind, dtype: str) -> None:
     x = rows_of(kind, dtype, 1, 5000)
     for out in (x.dtype, np.dtype(np.float64)):
         assert same_bits(exactly_folded("cumsum", x[0], dtype=out), exactly.scanned(x.T, out)[:, 0]), out
+
+
+@EVERY_FLOAT
+@EVERY_KIND
+def test_many_sums_of_few(kind: hard.Kind, dtype: str) -> None:
+    for length, out in itertools.product((2, 3, 7), (dtype, "float32", "float64")):
+        ordinary = np.resize(np.arange(-40, 61) / 8, (1200, length)).astype(cases.dtype_of(dtype))
+        x = np.concatenate([ordinary, rows_of(kind, dtype, 20, length), ordinary])  # hard ones among them
+        wanted = exactly.reduced("sum", x.T, cases.dtype_of(out))
+        found = [exactly_folded("sum", x, axis=1, dtype=out), exactly_folded("sum", x.T.copy(), axis=0, dtype=out)]
+        assert all(same_bits(each, wanted) for each in found), (length, out)
 
 
 @EVERY_FLOAT

@@ -43,7 +43,7 @@ struct Strips : ReduceWork<F> {
         per_line(even_strips + (even < kept.size)),
         count(p.outputs / kept.size * per_line),
         unit_columns(even ? std::min(whole_columns, even) : kept.size),
-        unit_bytes(p.count * unit_columns * size * effort),
+        unit_bytes(p.count * unit_columns * weight()),
         most_rows(std::min<int64_t>(T::block, p.count)),
         vectors((unit_columns + W - 1) / W) {}
 
@@ -52,7 +52,7 @@ struct Strips : ReduceWork<F> {
   int64_t columns_for(const ReducePlan& p) const {
     int64_t columns = contiguous ? tile_columns : gathered_columns(p.count);
     const int64_t lines = p.outputs / kept.size;
-    const int threads = shares_rows() ? 1 : threads_for(p.count * p.outputs * size * effort);
+    const int threads = shares_rows() ? 1 : threads_for(p.count * p.outputs * weight());
     while (columns > least_columns && lines * ((even + columns - 1) / columns) < threads) columns = (columns / 2 + W - 1) / W * W;
     return columns;
   }

@@ -139,7 +139,7 @@ struct ExactColumns : Strips<F> {
       const StripRoom<S> room = this->room();
       for (int64_t unit = first; unit < last; ++unit) {
         sums.clear(vectors_of(unit) * W);
-        if (plan.count <= few_rows && plan.sink.kept == Kept::result && fold_few_rows(unit, room)) continue;
+        if (plan.count <= few_rows && plan.sink.kept == Kept::result && fold_few_rows(sums.floats, unit, room)) continue;
         fold_strip(sums, unit, 0, plan.count, room);
         write(sums, unit);
       }
@@ -209,8 +209,11 @@ struct ExactColumns : Strips<F> {
 
   // A few rows in registers, and from there to their results, some columns at a time; false where these were not exact,
   // after some of them have been written.
-  bool fold_few_rows(int64_t unit, const StripRoom<S>& room) const {
+  bool fold_few_rows(Patience& floats, int64_t unit, const StripRoom<S>& room) const {
     constexpr int64_t some = 128;
+    if constexpr (adds_short_floats<F>) {
+      if (outputs.from_floats() && floats.lasts() && floats.learn(fold_few_as_default(unit, room))) return true;
+    }
     const Rows<S> rows = rows_of(unit, 0, plan.count, room);
     const int64_t skipped = In::skipped_of(unit), columns = columns_of(unit) + skipped;
     double parts[F::parts * some + W];
@@ -223,6 +226,23 @@ struct ExactColumns : Strips<F> {
       if (lost_bits()) return false;
       plain_outputs.write(parts + skipped, some, here - skipped, In::out_of(unit) + first * kept.out, kept.out);
     }
+    return true;
+  }
+
+  bool fold_few_as_default(int64_t unit, const StripRoom<S>& room) const {
+    constexpr int N = native<float>;
+    const Rows<S> rows = rows_of(unit, 0, plan.count, room);
+    const int64_t width = vectors_of(unit) * W;
+    if (width < N) return false;
+    float sums[In::most_columns];
+    clear_flags();
+    for (int64_t c = 0; c < width; c += N) {
+      const int64_t at = std::min(c, width - N);
+      store_floats(sums + at, few_rows_vector<AsDefault<F>>(rows, at));
+    }
+    settle(sums);
+    if (lost_bits()) return false;
+    scatter_for<float>(plan.sink.dtype)(In::out_of(unit), kept.out, sums + In::skipped_of(unit), columns_of(unit));
     return true;
   }
 

@@ -156,6 +156,33 @@ inline FW_OUTLINE bool columns_in_two(const Rows<double>& in, int64_t vectors, c
   return true;
 }
 
+// The same, rounded to doubles at once, where the flags need not be told of what cuts and what rounds.
+inline FW_OUTLINE bool columns_rounded(const Rows<double>& in, int64_t vectors, const DoublePack* anchors, PackParts* held,
+                                       double* out) {
+  constexpr int W = pack_of_doubles;
+  constexpr int64_t most = 256 / W;
+  const auto unnoted = [](const DoublePack& a, const DoublePack& b) FW_INLINED {
+    return DoublePack{{added_unnoted(a.v[0], b.v[0])}};
+  };
+  settle(held);
+  clear_flags();
+  PackParts then[most];
+  for (int64_t v = 0; v < vectors; ++v) {
+    PackParts sum = held[v];
+    for (int64_t r = 0; r < in.count; ++r) {
+      const auto x = load<double, W>(in(r) + v * W);
+      sum = added(sum, cut_at<W>(anchors[v], unnoted(x, anchors[v]), x));
+      store(out + (r * vectors + v) * W, unnoted(sum.high, sum.low));
+    }
+    then[v] = sum;
+  }
+  settle(out);
+  settle(then);
+  if (lost_bits() || !all_finite(then, vectors)) return false;
+  std::copy_n(then, vectors, held);
+  return true;
+}
+
 // ---- a line on levels: its parts in so many doubles as it takes, some forty binades each
 
 constexpr int most_levels = 9;

@@ -5,6 +5,16 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
+// Few short floats may be added as the default adds them, in floats: unless the flags say otherwise, that is exact.
+template <class F>
+constexpr bool adds_short_floats =
+    !small && sizeof(typename F::Source) == 2 && std::is_same_v<F, ExactSum<typename F::Source, double>>;
+template <class F> using AsDefault = Sum<typename F::Source, float>;
+template <class Acc>
+FW_INLINE void store_floats(float* to, const Acc& sums) {
+  store(to, canonical(sums.total + splat<float, native<float>>(0.0f)));  // an exact zero is +0
+}
+
 // y is the double nearest to a sum, `error` what the sum has beyond it: made odd where that is not nothing, so that
 // rounding once more gives what rounding once would.
 template <int N>
@@ -71,6 +81,9 @@ struct ExactOutputs {
         plainly(rows <= most_plain && (p.sink.kept == Kept::doubles ||
                 (p.sink.kept == Kept::result && p.finish.ending == Ending::none && p.finish.number == 0))),
         narrower(p.sink.dtype != Dtype::float64) {}
+
+  // Whether the floats that a sum is, if it is, are all there is to write.
+  bool from_floats() const { return plainly && narrower && plan.sink.kept == Kept::result; }
 
   static void add(Total& total, const double* numbers, int64_t row, int64_t i) {
     for (int m = 0; m < rows; ++m) total.add(numbers[m * row + i]);

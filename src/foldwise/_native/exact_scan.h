@@ -385,10 +385,14 @@ struct ExactScan : ScanWork<F> {
     Rows<double> x{reinterpret_cast<const char*>(wide), width * int64_t{sizeof(double)}, nullptr, in.count};
     if constexpr (std::is_same_v<S, double>) x = in;
     else for (int64_t r = 0; r < in.count; ++r) widen<W>(wide + r * width, in(r), width);
-    const auto prefixes = [&] { return columns_in_two(x, vectors, lines.anchors, lines.held, high, low); };
+    const bool at_once = adds_unnoted && !narrower;
+    const auto prefixes = [&] {
+      if (at_once) return columns_rounded(x, vectors, lines.anchors, lines.held, results);
+      return columns_in_two(x, vectors, lines.anchors, lines.held, high, low);
+    };
     const auto anchored = [&] { return lines.anchored = anchor_columns(x, vectors, lines.anchors, lines.held); };
     if (!(lines.anchored && prefixes()) && !(anchored() && prefixes())) return false;
-    round_two(high, low, in.count * width, narrower, results);
+    if (!at_once) round_two(high, low, in.count * width, narrower, results);
     return true;
   }
 

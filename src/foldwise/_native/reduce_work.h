@@ -19,8 +19,9 @@ struct ReduceWork {
   using CarefulAcc = typename Terms<C>::Acc;
   static constexpr int W = T::W, L = T::L;
   static constexpr int64_t size = sizeof(S);
-  // How much sooner than what is limited by memory it is worth sharing: exact sums are of doubles.
-  static constexpr int64_t effort = F::heavy ? 4 : requires { F::parts; } ? sizeof(double) / size : 1;
+  // How much sooner than what is limited by memory it is worth sharing: in cache, exact sums are of doubles.
+  static constexpr bool of_doubles = requires { F::parts; };
+  static constexpr int64_t effort = F::heavy ? 4 : of_doubles ? sizeof(double) / size : 1;
 
   const ReducePlan& plan;
   const Reader<S> reader;
@@ -35,6 +36,9 @@ struct ReduceWork {
         scatter(scatter_for<A>(p.sink.dtype)),
         blocks((p.count + T::block - 1) / T::block),
         prefetch(is_from_memory(p.count * p.outputs * size) && (!p.company || p.company->leads())) {}
+
+  // Of an element: so much memory takes as long.
+  int64_t weight() const { return of_doubles && prefetch ? size : size * effort; }
 
   const Axis& inner_kept() const {
     static constexpr Axis point{1, 0, 0, 0};
@@ -90,7 +94,7 @@ struct ReduceWork {
   using Work::plan, Work::reader, Work::scatter, Work::blocks, Work::prefetch, Work::fits, Work::inner_kept;  \
   using Work::inner_fold, Work::rows_lie_whole, Work::kept_cursor, Work::fold_cursor, Work::note;             \
   using Work::join;                                                                                           \
-  using Work::W, Work::L, Work::size, Work::effort;                                                           \
+  using Work::W, Work::L, Work::size, Work::effort, Work::weight;                                             \
   using typename Work::T, typename Work::S, typename Work::A, typename Work::C, typename Work::Acc;           \
   using typename Work::CarefulAcc;
 

@@ -111,15 +111,12 @@ struct ShortRows : ReduceWork<F> {
     });
   }
 
-  // Interleaved rows of short floats as the default adds them, in floats: unless the flags say otherwise, that is exact.
-  static constexpr bool as_default_adds = std::is_same_v<F, ExactSum<S, double>> && size == 2;
   bool fold_as_default(const char* x, int64_t rows, char* out) const {
-    using Default = Sum<S, float>;
-    const ShortRows<Default> in_floats(plan);
+    const ShortRows<AsDefault<F>> in_floats(plan);
     float sums[batch + native<float>];
     clear_flags();
-    in_floats.template each_narrow_row<Default>(x, rows, [&](int64_t i, const auto& acc) FW_INLINED {
-      finished<Default, native<float>>(acc, plan.finish, sums + i);
+    in_floats.template each_narrow_row<AsDefault<F>>(x, rows, [&](int64_t i, const auto& acc) FW_INLINED {
+      store_floats(sums + i, acc);
     });
     settle(sums);
     if (lost_bits()) return false;
@@ -144,9 +141,8 @@ struct ShortRows : ReduceWork<F> {
       return !lost_bits();
     };
     bool exact = false;
-    if constexpr (as_default_adds) {
-      const bool alike = narrow && outputs.plainly && plan.sink.kept == Kept::result;
-      if (alike && tried.floats.lasts() && tried.floats.learn(fold_as_default(x, rows, out))) return;
+    if constexpr (adds_short_floats<F>) {
+      if (narrow && outputs.from_floats() && tried.floats.lasts() && tried.floats.learn(fold_as_default(x, rows, out))) return;
     }
     if constexpr (starts_in_floats<F>) {
       if (plan.count >= least_in_floats && tried.floats.lasts()) {
@@ -174,7 +170,7 @@ struct ShortRows : ReduceWork<F> {
     // Rows one after the other: if they are converted, all at once.
     const bool adjoin = !plan.source.mask && plan.fold_rank <= 1 && inner_fold().x == item && kept.x == plan.count * item;
     const bool narrow = adjoin && plan.count >= 2 && plan.count <= most_interleaved_words && kept.size >= batch;
-    divide(plan, plan.outputs, plan.count * size * effort, [&](int64_t first, int64_t last) {
+    divide(plan, plan.outputs, plan.count * weight(), [&](int64_t first, int64_t last) {
       S gathered[2 * T::block];
       [[maybe_unused]] A results[batch];
       [[maybe_unused]] std::conditional_t<is_exact<F>, Tried, Patience> tried;
