@@ -74,35 +74,37 @@ struct Exponential<double> {
   static constexpr double to_integer = 0x1.8p52;
 };
 
-// Twice e^r, term after term from the highest on: other packs' steps fill the time that each waits for the one before.
-template <class C, class V>
-FW_INLINE V twice_exponential(V r) {
+// Twice e^r, term after term from the highest on: of all vectors one step before any has the next, which fills the time that each
+// step waits for the one before.
+template <class C, class A, int N>
+FW_INLINE Pack<A, N> twice_exponential(const Pack<A, N>& r) {
   constexpr int terms = std::size(C::terms);
-  V sum = 2 * C::terms[terms - 1] - V{};
-  repeat<terms - 1>([&](int i) FW_INLINED { sum = fused(sum, r, 2 * C::terms[terms - 2 - i] - V{}); });
-  const V one = element_of<V>(1) - V{}, two = one + one;
-  return fused(fused(fused(sum, r, one), r, two), r, two);
+  const auto plus = [&](const Pack<A, N>& sum, A term) FW_INLINED {
+    return each([&](auto s, auto x) FW_INLINED { return fused(s, x, term - decltype(s){}); }, sum, r);
+  };
+  Pack<A, N> sum = splat<A, N>(2 * C::terms[terms - 1]);
+  repeat<terms - 1>([&](int i) FW_INLINED { sum = plus(sum, 2 * C::terms[terms - 2 - i]); });
+  return plus(plus(plus(sum, 1), 2), 2);
 }
 
 // Where x <= 0 or NaN. What is not in the normal range, or at its very end, is 0: beside 1 it is nothing.
-template <class V>
-FW_INLINE V exponential_of_negative(V x) {
-  using A = element_of<V>;
+template <class A, int N>
+FW_INLINE Pack<A, N> exp_of_negative(const Pack<A, N>& x) {
   using C = Exponential<A>;
   constexpr int fraction = std::numeric_limits<A>::digits - 1, offset = std::numeric_limits<A>::max_exponent - 2;
   constexpr double ln2 = 0.6931471805599453;
-  x = at_least(x, A(-offset * ln2) - V{});
+  const auto bounded = each([](auto v) FW_INLINED { return at_least(v, A(-offset * ln2) - decltype(v){}); }, x);
   // A sum this large has no digits but an integer's, and its lowest bits are k + offset, the exponent of half of 2^k. (Where
   // they are 0 it is no exponent, and the power 0.) The offset is even: ties go one way.
   constexpr A large = C::to_integer + offset;
-  const V placed = fused(x, C::log2_e - V{}, large - V{}), k = placed - large;
-  const V r = fused(k, -C::ln2_low - V{}, fused(k, -C::ln2_high - V{}, x));
-  return twice_exponential<C>(r) * std::bit_cast<V>(std::bit_cast<pattern_of<V>>(placed) << fraction);
-}
-
-template <class A, int N>
-FW_INLINE Pack<A, N> exp_of_negative(const Pack<A, N>& x) {
-  return each([](auto v) FW_INLINED { return exponential_of_negative(v); }, x);
+  const auto placed = each([](auto v) FW_INLINED { return fused(v, C::log2_e - decltype(v){}, large - decltype(v){}); }, bounded);
+  const auto k = each([](auto p) FW_INLINED { return p - large; }, placed);
+  const auto most = each([](auto n, auto v) FW_INLINED { return fused(n, -C::ln2_high - decltype(v){}, v); }, k, bounded);
+  const auto r = each([](auto n, auto m) FW_INLINED { return fused(n, -C::ln2_low - decltype(m){}, m); }, k, most);
+  return each([](auto e, auto p) FW_INLINED {
+    using V = decltype(e);
+    return e * std::bit_cast<V>(std::bit_cast<pattern_of<V>>(p) << fraction);
+  }, twice_exponential<C>(r), placed);
 }
 
 // ---- the logarithm

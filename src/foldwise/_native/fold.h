@@ -177,6 +177,19 @@ FW_INLINE To remade(F&& f, const From&... from) {
   }(std::make_index_sequence<std::tuple_size_v<decltype(std::declval<To>().members())>>{});
 }
 
+// G accumulators, each one vector wide, as one.
+template <class To, int G, class From>
+FW_INLINE To side_by_side(const From* from) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) FW_INLINED {
+    const auto member = [&](auto index) FW_INLINED {
+      std::decay_t<decltype(std::get<index>(std::declval<To>().members()))> all;
+      repeat<G>([&](int g) FW_INLINED { all.v[g] = std::get<index>(from[g].members()).v[0]; });
+      return all;
+    };
+    return To{member(std::integral_constant<std::size_t, I>{})...};
+  }(std::make_index_sequence<std::tuple_size_v<decltype(std::declval<To>().members())>>{});
+}
+
 // One accumulator: the left half of the elements merged with the right half, again and again.
 template <class Fold, int N>
 FW_INLINE typename Fold::template Acc<1> folded(const typename Fold::template Acc<N>& a) {

@@ -38,6 +38,18 @@ FW_INLINE typename F::template Acc<W> joined(const typename F::template Acc<W>& 
   return joined<F, W>(a, load<typename F::Value, W>(p));
 }
 
+// A vector of elements joins each of G accumulators. Of a fold with long steps it is one step of all, then the next of all.
+template <class F, int G>
+FW_INLINE void join_side_by_side(typename Terms<F>::Acc* acc, const typename F::Source* p) {
+  constexpr int W = Terms<F>::W;
+  const auto all = F::join(side_by_side<typename F::template Acc<G * W>, G>(acc), load<typename F::Value, G * W>(p));
+  repeat<G>([&](int g) FW_INLINED {
+    acc[g] = remade<typename Terms<F>::Acc>([g](const auto& pack) {
+      return Pack<typename F::Value, W>{{pack.v[g]}};
+    }, all);
+  });
+}
+
 template <class F> constexpr int L_vectors = Terms<F>::L / Terms<F>::W;
 
 // Room for so many tiles, or whatever they are.
@@ -49,6 +61,9 @@ struct Tiles : Room {
 
 // ---- 1. elements into lanes
 
+// Vectors that take a long step together, as there are registers for what waits between its parts.
+constexpr int most_at_once = vector_bytes == 64 ? 4 : 2;
+
 // Lane l of `lanes` folds elements l, l + lanes, ... left to right; a lane without an element is absent. A block may
 // come in pieces: all but the last are whole steps, all but the first `resume` on the tile.
 template <class F, int static_lanes, bool prefetch>
@@ -57,7 +72,7 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
   using T = Terms<F>;
   constexpr int W = T::W;
   const int64_t lanes = static_lanes ? static_lanes : runtime_lanes;
-  constexpr int most = F::heavy ? (fuses && joins<F> ? 2 : 1) : static_lanes && !one_way<F> ? 8 : 4;
+  constexpr int most = F::heavy ? (fuses && joins<F> ? most_at_once : 1) : static_lanes && !one_way<F> ? 8 : 4;
   constexpr int group = L_vectors<F> < most ? L_vectors<F> : most;
   const int64_t full = count / lanes;
   const int64_t rest = count % lanes;
@@ -85,7 +100,12 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
     }
     for (; step < full; ++step) {
       const typename F::Source* row = p + step * lanes + first * W;
-      repeat<G>([&](int g) FW_INLINED { fetch(g), acc[g] = joined<F, W>(acc[g], row + g * W); });
+      if constexpr (F::heavy && G > 1) {
+        repeat<G>(fetch);
+        join_side_by_side<F, G>(acc, row);
+      } else {
+        repeat<G>([&](int g) FW_INLINED { fetch(g), acc[g] = joined<F, W>(acc[g], row + g * W); });
+      }
       soon += pace;
     }
     if (rest) {
