@@ -58,12 +58,16 @@ FW_INLINE V polynomial(V x) {
 // e^r = 1 + r + r^2 / 2 + r^3 * terms(r). The terms minimise the largest error relative to e^r (an exchange algorithm
 // in 200-bit arithmetic); they were rounded one after the other, the later ones being fitted anew. That leaves 2^-28.0
 // for float (degree 3) and 2^-57.4 for double (degree 8).
+//
+// A sum as large as `large` has no digits but an integer's, and its lowest bits are k + offset, the exponent of half of 2^k.
+// (Where they are 0 it is no exponent, and the power 0.) The offset is even: ties go one way.
 template <class A> struct Exponential;
 template <>
 struct Exponential<float> {
   static constexpr float log2_e = 0x1.715476p+0f, ln2_high = 0x1.62e43p-1f, ln2_low = -0x1.05c61p-29f;
   static constexpr float terms[] = {0x1.5554a4p-3f, 0x1.55568ap-5f, 0x1.122f1ep-7f, 0x1.6b6bccp-10f};
-  static constexpr float to_integer = 0x1.8p23f;
+  static constexpr int offset = 126;
+  static constexpr float large = 0x1.8p23f + offset;
 };
 template <>
 struct Exponential<double> {
@@ -71,7 +75,8 @@ struct Exponential<double> {
   static constexpr double terms[] = {0x1.5555555555501p-3,  0x1.5555555553209p-5,  0x1.1111111128966p-7,
                                      0x1.6c16c17cc214bp-10, 0x1.a01a011bd7aa4p-13, 0x1.a019ab31d0bfep-16,
                                      0x1.71df55e8a7bd1p-19, 0x1.289f85468185ep-22, 0x1.ad1f06f5c69afp-26};
-  static constexpr double to_integer = 0x1.8p52;
+  static constexpr int offset = 1022;
+  static constexpr double large = 0x1.8p52 + offset;
 };
 
 // Twice e^r, term after term from the highest on: of all vectors one step before any has the next, which fills the time that each
@@ -91,19 +96,15 @@ FW_INLINE Pack<A, N> twice_exponential(const Pack<A, N>& r) {
 template <class A, int N>
 FW_INLINE Pack<A, N> exp_of_negative(const Pack<A, N>& x) {
   using C = Exponential<A>;
-  constexpr int fraction = std::numeric_limits<A>::digits - 1, offset = std::numeric_limits<A>::max_exponent - 2;
   constexpr double ln2 = 0.6931471805599453;
-  const auto bounded = each([](auto v) FW_INLINED { return at_least(v, A(-offset * ln2) - decltype(v){}); }, x);
-  // A sum this large has no digits but an integer's, and its lowest bits are k + offset, the exponent of half of 2^k. (Where
-  // they are 0 it is no exponent, and the power 0.) The offset is even: ties go one way.
-  constexpr A large = C::to_integer + offset;
-  const auto placed = each([](auto v) FW_INLINED { return fused(v, C::log2_e - decltype(v){}, large - decltype(v){}); }, bounded);
-  const auto k = each([](auto p) FW_INLINED { return p - large; }, placed);
+  const auto bounded = each([](auto v) FW_INLINED { return at_least(v, A(-C::offset * ln2) - decltype(v){}); }, x);
+  const auto placed = each([](auto v) FW_INLINED { return fused(v, C::log2_e - decltype(v){}, C::large - decltype(v){}); }, bounded);
+  const auto k = each([](auto p) FW_INLINED { return p - C::large; }, placed);
   const auto most = each([](auto n, auto v) FW_INLINED { return fused(n, -C::ln2_high - decltype(v){}, v); }, k, bounded);
   const auto r = each([](auto n, auto m) FW_INLINED { return fused(n, -C::ln2_low - decltype(m){}, m); }, k, most);
   return each([](auto e, auto p) FW_INLINED {
     using V = decltype(e);
-    return e * std::bit_cast<V>(std::bit_cast<pattern_of<V>>(p) << fraction);
+    return e * std::bit_cast<V>(std::bit_cast<pattern_of<V>>(p) << (std::numeric_limits<A>::digits - 1));
   }, twice_exponential<C>(r), placed);
 }
 

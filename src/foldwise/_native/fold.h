@@ -75,7 +75,7 @@ template <> struct Squared::Reduced<float> { using type = double; };
 // Only floats: integers are converted before.
 struct Real {
   template <class S> struct Reduced : Own::Reduced<S> {};
-  template <class S> struct Scanned : Own::Reduced<S> {};
+  template <class S> struct Scanned : Reduced<S> {};
 };
 template <> struct Real::Reduced<std::int32_t> { using type = void; };
 template <> struct Real::Reduced<int64_t> { using type = void; };

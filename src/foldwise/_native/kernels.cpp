@@ -12,7 +12,7 @@ namespace foldwise {
 namespace FOLDWISE_ISA {
 
 #if defined(FOLDWISE_SCANS_APART)
-#define FOLDWISE_SCAN(S) extern template bool scan<FoldOf<FoldId::FOLDWISE_FAMILY>::Scanned<S>>(const ScanPlan&);
+#define FOLDWISE_SCAN(S) extern template bool (*scan_of<FoldOf<FoldId::FOLDWISE_FAMILY>, S>())(const ScanPlan&);
 FOLDWISE_EACH_SCANNED(FOLDWISE_SCAN)
 #undef FOLDWISE_SCAN
 #endif
@@ -44,9 +44,8 @@ Kernel kernel_of() {
     } else if constexpr (is_needed<Reduced, S>) {
       Kernel kernel{reduce<Reduced>, nullptr, dtype_of<typename Reduced::Value>, Dtype::count};
       if constexpr (Family::template is_scanned<S>) {
-        using Scanned = typename Family::template Scanned<S>;
-        kernel.scan = scan<Scanned>;
-        kernel.scanned = dtype_of<typename Scanned::Value>;
+        kernel.scan = scan_of<Family, S>();
+        kernel.scanned = dtype_of<typename Family::template Scanned<S>::Value>;
       }
       return kernel;
     }

@@ -415,8 +415,9 @@ struct Scan : ScanWork<F> {
             so_far[v] = acc[few ? rows - 1 : pack_size - 1];
           }
         };
-        if (rows < pack_size) scan_rows(std::false_type{}, std::true_type{});
-        else if (F::guarded || streaming) scan_rows(std::true_type{}, std::false_type{});  // guarded ones are long enough as it is
+        if constexpr (F::heavy) scan_rows(std::true_type{}, std::true_type{});  // what is done to an element takes all of the time
+        else if (rows < pack_size) scan_rows(std::false_type{}, std::true_type{});
+        else if (F::guarded || small || streaming) scan_rows(std::true_type{}, std::false_type{});  // the others have code enough as it is
         else scan_rows(std::false_type{}, std::false_type{});
         for (int64_t r = 0; lanes_where(odd) && r < rows; ++r) {
           if (rows_out) make_canonical(direct[r], columns);
@@ -471,6 +472,13 @@ bool scan(const ScanPlan& plan) {
   const ReleasesVectors afterwards;
   if constexpr (is_exact<F>) return ExactScan<F>(plan).run();
   else return Scan<F>(plan).run();
+}
+
+// The scan of a family's elements, if they have one.
+template <class Family, class S>
+bool (*scan_of())(const ScanPlan&) {
+  if constexpr (Family::template is_scanned<S>) return scan<typename Family::template Scanned<S>>;
+  else return nullptr;
 }
 
 }  // namespace foldwise::FOLDWISE_ISA

@@ -3,7 +3,7 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
-#define FOLDWISE_SCAN(S) template bool scan<FoldOf<FoldId::FOLDWISE_FAMILY>::Scanned<S>>(const ScanPlan&);
+#define FOLDWISE_SCAN(S) template bool (*scan_of<FoldOf<FoldId::FOLDWISE_FAMILY>, S>())(const ScanPlan&);
 FOLDWISE_EACH_SCANNED(FOLDWISE_SCAN)
 #undef FOLDWISE_SCAN
 
