@@ -182,7 +182,7 @@ FW_INLINE int64_t stream_down(char* end, const T* from, int64_t done, int64_t re
   return done;
 }
 
-inline void stream(char* to, const char* from, int64_t bytes) {
+FW_OUTLINE inline void stream(char* to, const char* from, int64_t bytes) {
   const int64_t done = stream_up(to, from, 0, bytes);
   std::memcpy(to + done, from + done, bytes - done);
 }

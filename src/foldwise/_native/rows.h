@@ -264,19 +264,23 @@ FW_INLINE const typename Terms<F>::Acc* fold_rows(const Rows<typename F::Source>
 // The tree over at most so many rows, in registers.
 constexpr int64_t few_rows = 8;
 
-template <class G>
-FW_INLINE typename Terms<G>::Acc few_rows_vector(const Rows<typename G::Source>& rows, int64_t column) {
-  typename Terms<G>::Acc acc[few_rows];
-  repeat<few_rows>([&](int r) FW_INLINED {
-    if (r < rows.count) acc[r] = Terms<G>::load(rows(r) + column);
+template <class G, int most, class RowAt>
+FW_INLINE typename Terms<G>::Acc few_rows_vector(int64_t rows, RowAt&& row_at) {
+  typename Terms<G>::Acc acc[most];
+  repeat<most>([&](int r) FW_INLINED {
+    if (r < rows) acc[r] = G::start(row_at(r));
   });
   const auto join = [&](auto half) FW_INLINED {
-    repeat<half>([&](int r) FW_INLINED {
-      if (r + half < rows.count) acc[r] = G::merge(acc[r], acc[r + half]);
+    if constexpr (half < most) repeat<half>([&](int r) FW_INLINED {
+      if (r + half < rows) acc[r] = G::merge(acc[r], acc[r + half]);
     });
   };
   join(std::integral_constant<int, 4>{}), join(std::integral_constant<int, 2>{}), join(std::integral_constant<int, 1>{});
   return acc[0];
+}
+template <class G>
+FW_INLINE typename Terms<G>::Acc few_rows_vector(const Rows<typename G::Source>& rows, int64_t column) {
+  return few_rows_vector<G, few_rows>(rows.count, [&](int r) FW_INLINED { return load<typename G::Value, Terms<G>::W>(rows(r) + column); });
 }
 
 }  // namespace foldwise::FOLDWISE_ISA

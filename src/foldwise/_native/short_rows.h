@@ -73,19 +73,38 @@ struct ShortRows : ReduceWork<F> {
     for (; i < rows; ++i) give(i, folded<G, W>(row(i)));
   }
 
-  // Rows of two to four elements, one after the other in memory: turned into that many columns in cache.
+  // Rows of two to four elements, one after the other in memory: turned into that many columns in cache, some at a time, while
+  // memory is asked for the next ones. Triples, a vector of each column at once, in registers.
   template <class G, class Give>
   FW_INLINE void each_narrow_row(const char* x, int64_t rows, Give&& give) const {
-    S columns[few_rows * batch];
-    deinterleave(columns, batch, x, plan.count, rows);
-    const int64_t whole = (rows + W - 1) / W * W;
-    for (int64_t c = 0; c < plan.count; ++c) std::fill(columns + c * batch + rows, columns + c * batch + whole, reader.absent);
-    const Rows<S> turned{reinterpret_cast<const char*>(columns), batch * size, nullptr, plan.count};
+    constexpr int N = native<S>, at_once = 8 * N, most = most_interleaved_words;
     const int64_t row_bytes = plan.count * size;
-    const char* soon = x + slow_prefetch_distance;
-    for (int64_t i = 0; i < rows; i += W) {
-      if (prefetch) fetch_lines(soon + i * row_bytes, W * row_bytes, false);
-      give(i, few_rows_vector<G>(turned, i));
+    S columns[most * at_once];
+    int64_t done = 0;
+    const auto fold = [&]<class Count>(int64_t stride, int64_t some, Count count) FW_INLINED {
+      if (prefetch) fetch_lines(x + done * row_bytes + slow_prefetch_distance, some * row_bytes, false);
+#pragma GCC unroll 1
+      for (int64_t i = 0; i < some; i += W) {
+        give(done + i, few_rows_vector<G, most>(count, [&](int c) FW_INLINED { return load<A, W>(columns + c * stride + i); }));
+      }
+      done += some;
+    };
+    if constexpr (!one_way<G> && !G::heavy) {
+      using Word = typename WordOf<sizeof(S)>::type;
+      while (plan.count == 3 && done + N <= rows) {
+        typename VectorOf<Word, N>::type in[3];
+        repeat<3>([&](int c) FW_INLINED { in[c] = load_vector<Word, N>(x + done * row_bytes + c * vector_bytes); });
+        store_vector(columns, picked_from<Apart, 3, N, 0>(in));
+        store_vector(columns + N, picked_from<Apart, 3, N, 1>(in));
+        store_vector(columns + 2 * N, picked_from<Apart, 3, N, 2>(in));
+        fold(N, N, std::integral_constant<int, 3>{});
+      }
+    }
+    while (done < rows) {
+      const int64_t some = std::min<int64_t>(at_once, rows - done), whole = (some + W - 1) / W * W;
+      deinterleave(columns, at_once, x + done * row_bytes, plan.count, some);
+      for (int64_t c = 0; c < plan.count; ++c) std::fill(columns + c * at_once + some, columns + c * at_once + whole, reader.absent);
+      fold(at_once, some, plan.count);
     }
   }
 
@@ -170,6 +189,9 @@ struct ShortRows : ReduceWork<F> {
     // Rows one after the other: if they are converted, all at once.
     const bool adjoin = !plan.source.mask && plan.fold_rank <= 1 && inner_fold().x == item && kept.x == plan.count * item;
     const bool narrow = adjoin && plan.count >= 2 && plan.count <= most_interleaved_words && kept.size >= batch;
+    // Of narrow rows results are a part of what memory moves: they go past the caches, from where a line of cache begins.
+    constexpr int64_t result = sizeof(A);
+    const bool streams = narrow && !is_exact<F> && plan.sink.direct && kept.out == result && plan.outputs * result > stream_bytes;
     divide(plan, plan.outputs, plan.count * weight(), [&](int64_t first, int64_t last) {
       S gathered[2 * T::block];
       [[maybe_unused]] A results[batch];
@@ -177,6 +199,8 @@ struct ShortRows : ReduceWork<F> {
       Cursor at = kept_cursor(plan.kept_rank, first);
       while (first < last) {
         int64_t rows = std::min({at.left_in_line(), last - first, batch, std::max<int64_t>(W, most_elements / plan.count)});
+        char* out = plan.sink.out + at.out;
+        if (streams && rows == batch) rows -= reinterpret_cast<std::uintptr_t>(out) / result % (64 / result);
         const char* x = at.x;
         int64_t stride = kept.x;
         if (!direct) {
@@ -189,18 +213,19 @@ struct ShortRows : ReduceWork<F> {
           x = reinterpret_cast<const char*>(gathered);
           stride = plan.count * size;
         }
-        char* out = plan.sink.out + at.out;
         if constexpr (is_exact<F>) {
           fold_exactly(narrow, x, stride, rows, out, tried);
         } else {
-          const bool in_place = plan.sink.direct && (rows == 1 || kept.out == sizeof(A));
+          const bool in_place = plan.sink.direct && !streams && (rows == 1 || kept.out == result);
           A* to = in_place ? reinterpret_cast<A*>(out) : results;
           note(fold_rows(narrow, x, stride, rows, to));
-          if (!in_place) scatter(out, kept.out, results, rows);
+          if (streams) stream(out, reinterpret_cast<const char*>(results), rows * result);
+          else if (!in_place) scatter(out, kept.out, results, rows);
         }
         at.advance(rows);
         first += rows;
       }
+      if (streams) finish_streaming();
     });
     return fits;
   }
