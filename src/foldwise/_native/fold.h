@@ -234,7 +234,7 @@ FW_OUTLINE Pack<typename Fold::Value, N> ended(const typename Fold::template Acc
 
 // The result, with the initial value on its left; false when a judged integer did not fit.
 template <class Fold, int N>
-FW_INLINE bool finished(const typename Fold::template Acc<N>& a, const Finish& finish, typename Fold::Value* out) {
+FW_STEP bool finished(const typename Fold::template Acc<N>& a, const Finish& finish, typename Fold::Value* out) {
   using A = typename Fold::Value;
   const auto whole = Fold::merge(Fold::start(splat<A, N>(initial_of<A>(finish))), a);
   if constexpr (is_judged<Fold>) {

@@ -44,7 +44,7 @@ struct ShortRows : ReduceWork<F> {
   }
 
   template <class G, bool in_floats>
-  FW_INLINE typename Terms<G>::Acc row_vector(const S* p, int64_t count, Ahead ahead) const {
+  FW_STEP typename Terms<G>::Acc row_vector(const S* p, int64_t count, Ahead ahead) const {
     if constexpr (in_floats) return {sums_by_floats(p, count, ahead.distance)};
     if (count > (prefetch && !G::heavy ? least_spread : T::block)) return long_row_vector<G>(p, count, ahead);
     if (prefetch) fetch_lines(reinterpret_cast<const char*>(p) + ahead.distance, count * size, ahead.apart);

@@ -180,7 +180,7 @@ void fold_lanes(typename Terms<F>::Acc* tile, int64_t present, int64_t width_vec
 
 // One sequence: its L lanes lie in L / W vectors.
 template <class F, int vectors = L_vectors<F>>
-FW_INLINE typename Terms<F>::Acc fold_lane_vectors(typename Terms<F>::Acc* tile) {
+FW_STEP typename Terms<F>::Acc fold_lane_vectors(typename Terms<F>::Acc* tile) {
   if constexpr (F::heavy) {
     for (int half = vectors / 2; half >= 1; half /= 2) merge_rows<F>(tile, tile + half, half);
     return tile[0];
@@ -213,7 +213,7 @@ void fold_interleaved_lanes(typename Terms<F>::Acc* tile, int64_t k, typename F:
 
 // W sequences that each lie in one vector: element i of the result is the fold of sequence i.
 template <class F, int G = Terms<F>::W>
-FW_INLINE typename Terms<F>::Acc fold_across(typename Terms<F>::Acc* rows) {
+FW_STEP typename Terms<F>::Acc fold_across(typename Terms<F>::Acc* rows) {
   using Acc = typename Terms<F>::Acc;
   if constexpr (G == 1) {
     return rows[0];
@@ -252,7 +252,7 @@ FW_INLINE AccOf<G, N> prefix_of_packs(const AccOf<G, N>& a) {
 
 // The last of each of eight packs: neighbours merge, then pairs, then fours.
 template <class G, int left = pack_size>
-FW_INLINE AccOf<G, 8> lasts_of_packs(AccOf<G, 8>* packs) {
+FW_STEP AccOf<G, 8> lasts_of_packs(AccOf<G, 8>* packs) {
   const auto even = [](const auto& p, const auto& q) { return every_second<0>(p, q); };
   const auto odd = [](const auto& p, const auto& q) { return every_second<1>(p, q); };
   repeat<left / 2>([&](int i) FW_INLINED {

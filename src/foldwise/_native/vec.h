@@ -19,6 +19,13 @@
 // For steps that are rare or heavy by themselves: inlined everywhere they would be most of the library.
 #define FW_OUTLINE __attribute__((noinline))
 #define FW_RARELY __attribute__((noinline, cold))
+// Steps that belong into the loops that take them, but on the instruction set that hardly any machine stops at, where each of them
+// is a page of instructions.
+#if defined(__x86_64__) && !defined(__AVX2__)
+#define FW_STEP FW_OUTLINE
+#else
+#define FW_STEP FW_INLINE
+#endif
 // Behind a lambda's parameters: part of the loop it is called in.
 #define FW_INLINED __attribute__((always_inline))
 
