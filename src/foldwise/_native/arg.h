@@ -13,7 +13,7 @@ struct Arg {
   using T = Terms<Fold>;
   using Index = bits_of<A>;
   static constexpr int W = T::W;
-  static constexpr int64_t block = 1024, strip = 1024, size = sizeof(S);
+  static constexpr int64_t block = 1024, strip = 1024, most_compared = 256, size = sizeof(S);
 
   const ScanPlan& plan;
   const Reader<S> reader;
@@ -75,7 +75,7 @@ struct Arg {
     constexpr int group = 4;
     using V = typename Pack<A, W>::Vector;
     V best[group];
-    for (auto& b : best) b = splat<A, W>(Fold::absent()).v[0];
+    repeat<group>([&](int g) FW_INLINED { best[g] = splat<A, W>(Fold::absent()).v[0]; });
     auto odd = best[0] != best[0];
     const auto more = [](V x, V y) { return largest ? (x > y ? x : y) : (x < y ? x : y); };
     int64_t i = 0;
@@ -103,6 +103,7 @@ struct Arg {
 
   // The place of `value` among `n` elements, which hold it.
   FW_INLINE int64_t place_of(A value, const S* p, int64_t n) const {
+    if (n >= W && n <= most_compared && value == value) return place_among_few(value, p, n);
     const auto is_it = [&](auto x) {
       if constexpr (std::is_floating_point_v<A>) return value == value ? x == value : x != x;
       else return x == value;
@@ -124,6 +125,35 @@ struct Arg {
     }
     while (!at(i)) ++i;
     return i;
+  }
+  // The same of a few, which are all compared, while the lanes keep the place that counts: a branch where it is found would be
+  // mistaken every time.
+  FW_OUTLINE int64_t place_among_few(A value, const S* p, int64_t n) const {
+    using Places = typename VectorOf<Index, W>::type;
+    using Place = std::make_unsigned_t<Index>;
+    Places lanes, places = Places{} - 1;  // where nothing is found; without its sign that is beyond all others
+    for (int lane = 0; lane < W; ++lane) lanes[lane] = static_cast<Index>(lane);
+    const auto sought = splat<A, W>(value).v[0];
+    const int64_t whole = n / W * W;
+    const auto look = [&](int64_t i) FW_INLINED {
+      places = load<A, W>(p + i).v[0] == sought ? static_cast<Index>(i) + lanes : places;
+    };
+    const auto look_at_rest = [&] FW_INLINED {
+      if (whole == n) return;
+      const auto found = T::some(p + whole, n - whole).v[0] == sought;
+      places = found & (lanes < static_cast<Index>(n - whole)) ? static_cast<Index>(whole) + lanes : places;
+    };
+    if (last) {
+      for (int64_t i = 0; i < whole; i += W) look(i);
+      look_at_rest();
+    } else {
+      look_at_rest();
+      for (int64_t i = whole - W; i >= 0; i -= W) look(i);
+    }
+    Place found[W], place = 0;
+    std::memcpy(found, &places, sizeof found);
+    for (const Place each : found) place = std::max(place, last ? each + 1 : ~each);
+    return static_cast<int64_t>(last ? place - 1 : Place(~place));
   }
 
   Best best_of(const char* x, int64_t first, int64_t end) const {
@@ -199,7 +229,8 @@ struct Arg {
             reader(gathered, x, nullptr, kept, columns);
             in = gathered;
           }
-          compare_row(in, columns, static_cast<Index>(row), held, places);
+          const bool fetches = from_memory && !narrow && rows_lie;
+          compare_row(in, columns, static_cast<Index>(row), fetches ? rows_ahead * plan.along.x : 0, held, places);
         }
         char* out = plan.sink.out + at.out + first * kept.out;
         for (int64_t c = 0; c < columns; ++c) {
@@ -210,8 +241,11 @@ struct Arg {
     });
   }
 
-  FW_INLINE void compare_row(const S* in, int64_t columns, Index row, A* held, Index* places) const {
+  // `ahead` lies what is read some rows later, or 0.
+  static constexpr int64_t rows_ahead = 2;
+  FW_INLINE void compare_row(const S* in, int64_t columns, Index row, int64_t ahead, A* held, Index* places) const {
     const auto compare = [&]<int N>(std::integral_constant<int, N>, int64_t c) FW_INLINED {
+      if (ahead) __builtin_prefetch(reinterpret_cast<const char*>(in + c) + ahead, 0, 2);
       const auto x = load<A, N>(in + c).v[0];
       auto value = load<A, N>(held + c).v[0];
       auto place = load<Index, N>(places + c).v[0];
