@@ -57,6 +57,15 @@ SHAPES: tuple[tuple[int, ...], ...] = (
 
 
 @EVERY_DTYPE
+def test_rows_of_some_blocks(dtype: str) -> None:
+    """Beyond the size that is read several times at no cost; sixteen-bit floats go a row at a time, others by turns."""
+    for shape in ((70, 2300), (20, 8192), (20, 8193)):
+        x = values(dtype, shape)
+        agree(x, 1)
+        agree(x[:, 3:-7], 1, FIVE)
+
+
+@EVERY_DTYPE
 def test_every_layout_and_axes(dtype: str) -> None:
     for turn, shape in enumerate(SHAPES):
         x = values(dtype, shape)

@@ -77,3 +77,38 @@ def test_logsumexp_down_columns_from_memory(dtype: str, threads: int) -> None:
     for columns in (x, x[0], x[0, :100]):
         lines = np.ascontiguousarray(columns.swapaxes(-1, -2))
         assert fw.logsumexp(columns, axis=-2).tobytes() == fw.logsumexp(lines, axis=-1).tobytes()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32", "bfloat16"])
+def test_rows_of_a_few_elements_whose_results_leave_past_the_caches(dtype: str, threads: int) -> None:
+    fw.set_num_threads(threads)
+    count = 2_200_000 if dtype in ("float64", "int64", "int32") else 4_300_000  # 16 MiB and more of results, mostly
+    x = np.random.default_rng(7).integers(-90, 90, (count + 37, 4)).astype(cases.dtype_of(dtype))
+    if dtype.startswith("float"):
+        x[5::1_000_003, 1], x[77, 2] = np.nan, -0.0
+    for length in (2, 3, 4):
+        rows = np.ascontiguousarray(x[:, :length])
+        for fold in (fw.sum, fw.max, fw.prod):
+            wanted = fold(np.ascontiguousarray(rows.T), axis=0)  # column by column: no way of rows
+            size = wanted.itemsize
+            room = np.full(wanted.nbytes + 128, 0xAA, np.uint8)
+            for offset in (0, 3, 64 - size):
+                out = room[offset : offset + wanted.nbytes].view(wanted.dtype)
+                fold(rows, axis=1, out=out)
+                assert out.tobytes() == wanted.tobytes(), (fold, length, offset)
+                assert (room[:offset] == 0xAA).all()
+                assert (room[offset + wanted.nbytes :] == 0xAA).all()
+                room[:] = 0xAA
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_running_sums_in_a_shorter_dtype_leave_past_the_caches(threads: int) -> None:
+    fw.set_num_threads(threads)
+    x = np.arange(9_000_011, dtype=np.int32) * 7919
+    for dtype in (np.int32, np.int16):
+        with np.errstate(over="ignore"):
+            wanted = np.cumsum(x, dtype=dtype)
+        room = np.empty(x.size + 1, dtype)
+        for out in (room[:-1], room[1:]):
+            assert np.array_equal(fw.cumsum(x, dtype=dtype, out=out), wanted)

@@ -185,9 +185,16 @@ struct Scan : ScanWork<F> {
       else copy_backwards(reinterpret_cast<Out*>(out), flow.results + n - 1, n);
       return;
     }
+    // Into another dtype: past the caches, too, where results lie in a row.
+    const int64_t item = item_size(plan.sink.dtype);
+    const bool leaves = plan.along.out == item && plan.lines * plan.length * item > stream_bytes;
+    if (leaves && !plan.nest_rank && std::abs(plan.along.x) <= 64) fetch_ahead(x, n, plan.along.x, distance);
     A results[segment_size];
     scan_segment(in, n, carry, results);
-    scatter(out, plan.along.out, results, n);
+    if (!leaves) return scatter(out, plan.along.out, results, n);
+    alignas(64) char converted[segment_size * sizeof(int64_t)];
+    scatter(converted, item, results, n);
+    stream(out, converted, n * item);
   }
 
   // Lines that lie side by side, one segment of each.
