@@ -134,14 +134,14 @@ struct Arg {
     Places lanes, places = Places{} - 1;  // where nothing is found; without its sign that is beyond all others
     for (int lane = 0; lane < W; ++lane) lanes[lane] = static_cast<Index>(lane);
     const auto sought = splat<A, W>(value).v[0];
-    const int64_t whole = n / W * W;
+    const auto rest = static_cast<int64_t>(static_cast<uint64_t>(n) % W), whole = n - rest;
     const auto look = [&](int64_t i) FW_INLINED {
       places = load<A, W>(p + i).v[0] == sought ? static_cast<Index>(i) + lanes : places;
     };
     const auto look_at_rest = [&] FW_INLINED {
-      if (whole == n) return;
-      const auto found = T::some(p + whole, n - whole).v[0] == sought;
-      places = found & (lanes < static_cast<Index>(n - whole)) ? static_cast<Index>(whole) + lanes : places;
+      if (!rest) return;
+      const auto found = T::some(p + whole, rest).v[0] == sought;
+      places = found & (lanes < static_cast<Index>(rest)) ? static_cast<Index>(whole) + lanes : places;
     };
     if (last) {
       for (int64_t i = 0; i < whole; i += W) look(i);
