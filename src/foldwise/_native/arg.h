@@ -13,7 +13,7 @@ struct Arg {
   using T = Terms<Fold>;
   using Index = bits_of<A>;
   static constexpr int W = T::W;
-  static constexpr int64_t block = 1024, strip = 1024, most_compared = 256, size = sizeof(S);
+  static constexpr int64_t block = 1024, strip = 1024, size = sizeof(S);
 
   const ScanPlan& plan;
   const Reader<S> reader;
@@ -103,7 +103,6 @@ struct Arg {
 
   // The place of `value` among `n` elements, which hold it.
   FW_INLINE int64_t place_of(A value, const S* p, int64_t n) const {
-    if (n >= W && n <= most_compared && value == value) return place_among_few(value, p, n);
     const auto is_it = [&](auto x) {
       if constexpr (std::is_floating_point_v<A>) return value == value ? x == value : x != x;
       else return x == value;
@@ -125,35 +124,6 @@ struct Arg {
     }
     while (!at(i)) ++i;
     return i;
-  }
-  // The same of a few, which are all compared, while the lanes keep the place that counts: a branch where it is found would be
-  // mistaken every time.
-  FW_OUTLINE int64_t place_among_few(A value, const S* p, int64_t n) const {
-    using Places = typename VectorOf<Index, W>::type;
-    using Place = std::make_unsigned_t<Index>;
-    Places lanes, places = Places{} - 1;  // where nothing is found; without its sign that is beyond all others
-    for (int lane = 0; lane < W; ++lane) lanes[lane] = static_cast<Index>(lane);
-    const auto sought = splat<A, W>(value).v[0];
-    const auto rest = static_cast<int64_t>(static_cast<uint64_t>(n) % W), whole = n - rest;
-    const auto look = [&](int64_t i) FW_INLINED {
-      places = load<A, W>(p + i).v[0] == sought ? static_cast<Index>(i) + lanes : places;
-    };
-    const auto look_at_rest = [&] FW_INLINED {
-      if (!rest) return;
-      const auto found = T::some(p + whole, rest).v[0] == sought;
-      places = found & (lanes < static_cast<Index>(rest)) ? static_cast<Index>(whole) + lanes : places;
-    };
-    if (last) {
-      for (int64_t i = 0; i < whole; i += W) look(i);
-      look_at_rest();
-    } else {
-      look_at_rest();
-      for (int64_t i = whole - W; i >= 0; i -= W) look(i);
-    }
-    Place found[W], place = 0;
-    std::memcpy(found, &places, sizeof found);
-    for (const Place each : found) place = std::max(place, last ? each + 1 : ~each);
-    return static_cast<int64_t>(last ? place - 1 : Place(~place));
   }
 
   Best best_of(const char* x, int64_t first, int64_t end) const {
