@@ -86,9 +86,9 @@ struct ShortRows : ReduceWork<F> {
     S columns[most * at_once];
     int64_t done = 0;
     const auto fold = [&]<class Count>(int64_t stride, int64_t some, Count count) FW_INLINED {
-      if (prefetch) fetch_lines(x + done * row_bytes + slow_prefetch_distance, some * row_bytes, false);
 #pragma GCC unroll 1
       for (int64_t i = 0; i < some; i += W) {
+        if (prefetch) fetch_lines(x + (done + i) * row_bytes + slow_prefetch_distance, W * row_bytes, false);
         give(done + i, few_rows_vector<G, most>(count, [&](int c) FW_INLINED { return load<A, W>(columns + c * stride + i); }));
       }
       done += some;
