@@ -54,12 +54,15 @@ LAYOUTS = (
     Layout("rows of 64",   (250_000, 64),     (1,)),
     Layout("rows of 200",  (80_000, 200),     (1,),                   quick=(80_000, 200)),
 )
-BESIDE_ONLY = ("cumprod",)
+BESIDE_ONLY = ("cumprod", "short cumsum")
 EXACT = tuple(operation.name for operation in OPERATIONS if operation.exact)
 WIDE = ("float32", "float64", "bfloat16")  # floats of more than 40 binades
 BESIDE = (  # (layout, operations, dtypes) beside the frozen core
     (Layout("small",       (256, 512),        (1, 0)),     ("cumprod",), ("float32", "float64", "int64")),
     (Layout("flat",        (2**26,),          (0,)),       ("cumprod",), ("float32", "float64", "int64")),
+    (Layout("small",       (256, 512),        (1, 0), quick=(256, 512)),     ("short cumsum",), ("int32",)),
+    (Layout("flat",        (2**26,),          (0,), quick=(2**24,)),         ("short cumsum",), ("int32",)),
+    (Layout("matrix",      (4096, 16384),     (0, 1), quick=(2048, 8192)),   ("short cumsum",), ("int32",)),
     (Layout("matrix",      (4096, 16384),     (0, 1)),     ("sum",),     ("int8", "uint8", "bool")),
     (Layout("matrix",      (4096, 16384),     (1,)),       ("cumsum",),  ("int8", "uint8")),
     (Layout("rows of 8",   (2_000_000, 8),    (1,)),       ("sum",),     ("float32", "float64", "bfloat16")),
@@ -223,7 +226,7 @@ def cases_of(
     for axis in layout.axes:
         if operation.one_axis and isinstance(axis, tuple):
             continue  # a scan runs along one axis, or along all of them flattened
-        for flipped in (False, True) if operation.name == "cumsum" else (False,):
+        for flipped in (False, True) if operation.both_ways else (False,):
             yield Case(operation.name, dtype, layout.name, shape, axis, layout.view, flipped, core, layout.values)
 
 

@@ -48,12 +48,13 @@ class Operation:
     truth: bool = False  # of bools: the runtimes convert everything else first, in the same model
     like: str = ""  # our operation that runs beside it on the same array, to be compared with
     exact: bool = False  # the operation that it is like, with accuracy="exact"
+    wraps: bool = False  # the operation that it is like, into the dtype of the elements
     parts: tuple[str, ...] = ()  # the operations that are done together
 
     @property
     def function(self) -> str:
         """What foldwise calls it."""
-        return self.like if self.exact else self.name
+        return self.like if self.exact or self.wraps else self.name
 
     @property
     def one_axis(self) -> bool:
@@ -68,7 +69,12 @@ class Operation:
     @property
     def widens(self) -> bool:
         """Whether narrow integers accumulate into 64 bits."""
-        return self.family == "core"
+        return self.family == "core" and not self.wraps
+
+    @property
+    def both_ways(self) -> bool:
+        """Whether it is measured with `exclusive` and `reverse`, too."""
+        return self.function == "cumsum" and not self.exact
 
 
 # How peers without a function of that name put one together. NumPy's take `out`, as its own functions do.
@@ -81,6 +87,10 @@ def running(ufunc: np.ufunc) -> Callable[..., Array]:
         return result
 
     return accumulate
+
+
+def short_running_sum(x: Array, axis: int | None, out: Array | None = None) -> Any:
+    return np.cumsum(x, axis=axis, dtype=x.dtype, out=out)
 
 
 def sum_of_squares(x: Array, axis: Axes, out: Array | None = None) -> Any:
@@ -201,6 +211,9 @@ OPERATIONS = (
     Operation("prod", "core", np.prod, torch_product, Node("ReduceProd"), reduced("prod"), np.multiply.reduce),
     Operation("cumsum", "core", np.cumsum, torch_function("cumsum"), Node("CumSum"), openvino_running_sum,
               np.add.accumulate, scan=True),
+    Operation("short cumsum", "core", short_running_sum,
+              lambda torch, x, dim: partial(torch.cumsum, x, dim=dim, dtype=x.dtype), Node("CumSum"),
+              openvino_running_sum, scan=True, like="cumsum", wraps=True),
     Operation("cumprod", "core", np.cumprod, torch_function("cumprod"), Node("CumProd", 26),
               ufunc=np.multiply.accumulate, scan=True),
 

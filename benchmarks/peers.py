@@ -44,6 +44,8 @@ class Foldwise(Contender):
             return partial(function, x, case.operation.parts, axis=case.axis)
         if case.operation.exact:
             function = partial(function, accuracy="exact")
+        if case.operation.wraps:
+            function = partial(function, dtype=x.dtype)
         if case.flipped:
             function = partial(function, exclusive=True, reverse=True)
         return into_its_first_result(partial(function, x, axis=case.axis), reuse)
@@ -56,18 +58,20 @@ class NumPy(Contender):
         np.seterr(all="ignore")
 
     def prepare(self, case: Case, x: Array, *, reuse: bool) -> Call:
-        function = numpy_exclusive_reverse if case.flipped else case.operation.numpy
+        function = case.operation.numpy
+        if case.flipped:
+            function = partial(numpy_exclusive_reverse, dtype=scan_dtype(x) if case.operation.widens else x.dtype)
         return into_its_first_result(partial(function, x, axis=case.axis), reuse)
 
 
-def numpy_exclusive_reverse(x: Array, axis: Axes, out: Array | None = None) -> Array:
+def numpy_exclusive_reverse(x: Array, axis: Axes, dtype: np.dtype[Any], out: Array | None = None) -> Array:
     """Scan flipped views into a flipped view, one place on: no pass but the scan itself."""
     if not isinstance(axis, int):
         x, axis = x.reshape(-1), 0
-    y = np.empty(x.shape, scan_dtype(x)) if out is None else out
+    y = np.empty(x.shape, dtype) if out is None else out
     backwards, result = (np.flip(np.moveaxis(a, axis, 0), 0) for a in (x, y))
     result[0] = 0
-    np.cumsum(backwards[:-1], axis=0, out=result[1:])
+    np.cumsum(backwards[:-1], axis=0, dtype=dtype, out=result[1:])
     return y
 
 
@@ -135,7 +139,8 @@ class PyTorch(Contender):
         tensor = tensor.flatten() if case.axis is None else tensor
         (dim,) = case.axes
         if case.flipped:
-            return lambda: tensor.flip(dim).cumsum(dim).flip(dim).sub_(tensor)
+            kind = {"dtype": tensor.dtype} if operation.wraps else {}
+            return lambda: tensor.flip(dim).cumsum(dim, **kind).flip(dim).sub_(tensor)
         return operation.torch(self.torch, tensor, dim)
 
 
