@@ -112,6 +112,29 @@ def test_arrays_larger_than_one_step(dtype: str, threads: int) -> None:
     every_large(dtype)
 
 
+# A long row; rows of several lengths; stretches of a sequence that lie apart; many rows side by side, and few.
+SHARED: tuple[tuple[tuple[int, ...], Any], ...] = (
+    *(((200_001,), None), ((1100, 200), 1), ((37, 7001), 1), ((6, 3, 64 * 200), (0, 2)), ((9, 6, 2144), (0, 2))),
+    *(((1600, 700), 0), ((1555, 704), 0), ((8, 40_003), 0), ((33, 5000), 0), ((3, 130, 1029), 1), ((1024, 129), 0)),
+)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int32", "int64"])
+def test_folds_that_share_a_loop(dtype: str) -> None:
+    """Three or four of these do, in whatever order; what one of them cannot take plainly, it takes again by itself."""
+    for shape, axis in SHARED:
+        x = values(dtype, shape)
+        for count in (3, 4):
+            for names in itertools.permutations(("sum", "max", "min", "l2"), count):
+                agree(x, axis, names)
+        if dtype not in cases.FLOATS:
+            continue
+        for hard in (np.nan, np.inf, -np.inf, 1e4, 2e38 if dtype != "float16" else 6e4, 1e-30, -0.0):
+            y = x.copy()
+            y.reshape(-1)[:: y.size // 3 - 7] = hard
+            agree(y, axis, ("l2", "sum", "sumsquare", "min", "max", "mean"))
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int32", "int64"])
 def test_columns_in_steps(dtype: str, threads: int) -> None:

@@ -105,10 +105,30 @@ def test_rows_of_a_few_elements_whose_results_leave_past_the_caches(dtype: str, 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_running_sums_in_a_shorter_dtype_leave_past_the_caches(threads: int) -> None:
     fw.set_num_threads(threads)
-    x = np.arange(9_000_011, dtype=np.int32) * 7919
-    for dtype in (np.int32, np.int16):
+    for source, dtype in ((np.int32, np.int32), (np.int32, np.int16), (np.int64, np.int32)):
+        x = np.arange(9_000_011, dtype=source) * 7919
         with np.errstate(over="ignore"):
             wanted = np.cumsum(x, dtype=dtype)
         room = np.empty(x.size + 1, dtype)
         for out in (room[:-1], room[1:]):
             assert np.array_equal(fw.cumsum(x, dtype=dtype, out=out), wanted)
+
+
+SHORT_SCANS = (((100_003,), 0), ((3000, 700), 0), ((3000, 700), 1), ((5000, 3), 0), ((100, 3), 1), ((7, 5, 9), 1))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32"])
+def test_running_sums_that_wrap_at_every_step(dtype: str) -> None:
+    """Into results as short as the elements, whatever their sign, and into shorter and longer ones."""
+    limits = np.iinfo(dtype)
+    for shape, axis in SHORT_SCANS:
+        x = np.random.default_rng(1).integers(limits.min, limits.max, shape, dtype, endpoint=True)
+        for part in (x, x[::-1], x[..., ::2]):
+            for result in ("int32", "uint32", "int16", "int64"):
+                wanted = np.cumsum(part.astype("int64"), axis=axis).astype(result)
+                assert np.array_equal(fw.cumsum(part, axis=axis, dtype=result), wanted), (shape, axis, result)
+                backwards = fw.cumsum(np.flip(part, axis), axis=axis, dtype=result, reverse=True)
+                assert np.array_equal(backwards, np.flip(wanted, axis)), (shape, axis, result)
+                shifted = fw.cumsum(part, axis=axis, dtype=result, exclusive=True)
+                assert np.array_equal(shifted + part.astype(result), wanted), (shape, axis, result)
+                assert np.array_equal(fw.sum(part, axis=axis, dtype=result), np.take(wanted, -1, axis))

@@ -100,6 +100,8 @@ def column_for(source: Dtype, result: Dtype, reads: Reading = "bits") -> str:
         return {1: "uint8", 2: "float16" if source.kind == "f" else source.column}[source.size]
     if source.size <= 2 and reads == "narrow" and source is result and source.kind != "f":
         return "uint8" if source.kind == "b" else source.name
+    if source.name == "uint32" and reads == "bits" and result.kind != "f" and result.size <= source.size:
+        return "int32"
     if result.kind != "f" or (source.kind == "f" and result.size <= max(source.size, 4)):
         return "uint64" if source.name == "uint64" and reads in ("signed", "narrow") else source.column
     return "float64"

@@ -147,7 +147,6 @@ struct Columns : Strips<F> {
         }
       });
     }
-    const bool from_memory = prefetch;
     const auto fold = [&](int64_t unit, int64_t first, int64_t last, char* tiles) {
       const int64_t width = vectors_of(unit);
       Tiles<Acc> plain(F::guarded ? tile_lanes * width : 0);
@@ -156,7 +155,7 @@ struct Columns : Strips<F> {
       for (int64_t block = first; block < last; ++block) {
         const Rows<S> rows = rows_of(unit, block, room);
         careful_tile(tile_lanes * width, plain.data, counter.next(), [&]<class G>(G, auto* tile) FW_INLINED {
-          fold_rows_into_lanes<G>(rows, tile_lanes, width, from_memory, tile);
+          fold_block<G>(rows, width, prefetch, tile);
         });
         counter.push();
       }
@@ -170,8 +169,46 @@ struct Columns : Strips<F> {
     const auto join_tiles = [&](int64_t unit, char* tiles, const char* parts, int64_t chunks) {
       join(tiles, parts, chunks, tile_lanes * vectors_of(unit), tile_lanes * vectors);
     };
-    Units{count, unit_bytes, blocks, tile_lanes * vectors * static_cast<int64_t>(sizeof(CarefulAcc))}
-        .fold_each(plan, fold, join_tiles, finish);
+    const Units units{count, unit_bytes, blocks, tile_lanes * vectors * static_cast<int64_t>(sizeof(CarefulAcc))};
+    if constexpr (F::guarded) {
+      if (units.are_whole(plan)) return fold_whole(units.tile_bytes, fold, finish);
+    }
+    units.fold_each(plan, fold, join_tiles, finish);
+  }
+
+  template <class G>
+  static FW_OUTLINE void fold_block(const Rows<S>& rows, int64_t width, bool from_memory, typename Terms<G>::Acc* tile) {
+    fold_rows_into_lanes<G>(rows, tile_lanes, width, from_memory, tile);
+  }
+
+  // All blocks of a unit in plain arithmetic under one check; those after one that needed care are given it block by block.
+  void fold_whole(int64_t tile_bytes, Units::Fold carefully, Units::Finish finish) {
+    divide(plan, count, unit_bytes, [&](int64_t first, int64_t last) {
+      const Room tiles(counter_depth(blocks) * tile_bytes);
+      bool plain = true;
+      for (int64_t unit = first; unit < last; ++unit) {
+        plain = plain && folds_plainly(unit, reinterpret_cast<Acc*>(tiles.begin()));
+        if (plain) continue;
+        carefully(unit, 0, blocks, tiles.begin());
+        finish(unit, tiles.begin());
+      }
+    });
+  }
+  FW_OUTLINE bool folds_plainly(int64_t unit, Acc* tiles) {
+    const int64_t width = vectors_of(unit);
+    const StripRoom<S> room = this->room();
+    clear_flags();
+    Counter<F> counter{tiles, tile_lanes * width};
+    for (int64_t block = 0; block < blocks; ++block) {
+      fold_block<F>(rows_of(unit, block, room), width, prefetch, counter.next());
+      counter.push();
+    }
+    const Acc* acc = counter.whole();
+    fold_lanes<F>(counter.tiles, tile_lanes, width);
+    const bool fit = finish_row<F>(unit, [&](int64_t v) FW_INLINED { return acc[v]; });
+    if (spoilt<F>()) return false;
+    note(fit);
+    return true;
   }
 
   // One block into lanes, in careful accumulators; `into(G{}, tile)` does it in either arithmetic.

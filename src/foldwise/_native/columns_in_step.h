@@ -1,6 +1,8 @@
 // Columns that several reductions read: each takes the same few rows of a strip before any of them takes the next.
 #pragma once
 #include "columns.h"
+#include "joint_loop.h"
+#include "parts.h"
 
 namespace foldwise::FOLDWISE_ISA {
 
@@ -9,24 +11,31 @@ struct ColumnsInStep : ReduceWork<F> {
   FOLDWISE_REDUCE_WORK(F)
 
   // A step is every 32nd row of a window: whatever a fold accumulates in has as many lanes, or twice as many, so that these are
-  // the same rows for all, and eight of a lane or sixteen: what it holds so far waits in a register. A chunk is as many blocks as
-  // a power of two, for all of them.
-  static constexpr int64_t apart = 32, window = 512, chunk = 8192, most_row_bytes = 2048, line_bytes = 64;
+  // the same rows for all, some of a lane at a time: what it holds so far waits in a register. A chunk is as many blocks as a
+  // power of two, for all of them.
+  static constexpr int64_t apart = JointLoop::apart, window = 1024, chunk = 8192;
+  static constexpr int64_t most_row_bytes = ColumnTaker::most_row_bytes, line_bytes = ColumnTaker::line_bytes;
   static_assert(L <= 2 * apart && chunk % T::block == 0 && T::block % window == 0);
 
   const Axis& kept;
-  const int64_t lines, strips, width;  // strips of whole lines of cache, but for the last, which has the columns left over, too
-  const int64_t most_vectors, chunks, tile_bytes;
+  const int64_t lines, chunks, strips, width;  // strips of whole lines of cache, but for the last, which has the columns left over, too
+  const int64_t most_vectors, tile_bytes;
 
   explicit ColumnsInStep(const ReducePlan& p)
       : Work(p),
         kept(inner_kept()),
         lines(kept.size * size / line_bytes),
-        strips((lines * line_bytes + most_row_bytes - 1) / most_row_bytes),
+        chunks((p.count + chunk - 1) / chunk),
+        strips(strips_for(p)),
         width(strips ? (lines + strips - 1) / strips * line_bytes / size : 0),
         most_vectors((width + line_bytes / size) / W),
-        chunks((p.count + chunk - 1) / chunk),
         tile_bytes(L * most_vectors * static_cast<int64_t>(sizeof(CarefulAcc))) {}
+
+  // As few as their width allows, and as the threads do.
+  int64_t strips_for(const ReducePlan& p) const {
+    const int64_t fewest = (lines * line_bytes + most_row_bytes - 1) / most_row_bytes, others = p.outputs / kept.size * chunks;
+    return std::min(lines, std::max(fewest, (thread_count() + others - 1) / std::max<int64_t>(others, 1)));
+  }
 
   bool suits() const {
     return plan.company && strips && plan.source.direct && kept.x == size && plan.fold_rank == 1 && plan.count >= window &&
@@ -34,7 +43,7 @@ struct ColumnsInStep : ReduceWork<F> {
   }
 
   // A chunk of the rows of a strip on its way through the steps.
-  class Open {
+  class Open : public ColumnTaker {
     const Rows<S> rows;
     const int64_t columns, vectors, place, company;
     const Tiles<CarefulAcc> tiles;
@@ -44,8 +53,9 @@ struct ColumnsInStep : ReduceWork<F> {
 
    public:
     // Whoever copies what was made does so as if the strip had as many vectors as the widest.
-    Open(const Rows<S>& some, int64_t of_columns, int64_t most_vectors, const Turns& turns)
-        : rows(some),
+    Open(const Rows<S>& some, int64_t of_columns, int64_t most_vectors, Dtype dtype, const Turns& turns)
+        : ColumnTaker{{Way::columns, part_of<F>, std::is_floating_point_v<A>, size, dtype, true}, lanes_of, took},
+          rows(some),
           columns(of_columns),
           vectors((columns + W - 1) / W),
           place(turns.place()),
@@ -55,11 +65,16 @@ struct ColumnsInStep : ReduceWork<F> {
           counter{tiles.data, L * vectors} {}
 
     void take(int64_t step) {
-      const int64_t first = step / apart * window, end = std::min(rows.count, first + window);
+      const int64_t first = first_of(step), end = end_of(step), begin = first / T::block * T::block;
       if (first >= rows.count) return;
-      const int64_t begin = first / T::block * T::block;
-      const bool last = step % apart + 1 == apart;
-      const Onward onward(rows.ahead(0, last ? window - apart + 1 : 1), columns * size, place, company);
+      const int64_t ahead = rows.ahead(0, is_last(step) ? window - apart + 1 : 1);
+      if (loop && end - first == window && columns % loop->columns == 0) {
+        if (!follows) {
+          lead(reinterpret_cast<const char*>(rows(first + step % apart)), apart * rows.stride, window / apart, columns, step, ahead);
+        }
+        return;
+      }
+      const Onward onward(ahead, columns * size, place, company);
       if constexpr (F::guarded) clear_flags();
       Acc* tile = open_tile();
       for (int64_t lane = step % apart; lane < L; lane += apart) {
@@ -68,19 +83,35 @@ struct ColumnsInStep : ReduceWork<F> {
         else fold_lane<F>(rows, first + lane, end, first == begin, vectors, columns - W, [&](int64_t, int) { return onward; }, out);
       }
       settle(tile);
-      spoiled |= spoilt<F>();
-      if (last && (end == rows.count || end % T::block == 0)) end_block(begin, end);
+      end_step(step, noted_flags());
     }
 
     char* whole() { return reinterpret_cast<char*>(counter.whole()); }
 
    private:
+    static bool is_last(int64_t step) { return step % apart + 1 == apart; }
+    static int64_t first_of(int64_t step) { return step / apart * window; }
+    int64_t end_of(int64_t step) const { return std::min(rows.count, first_of(step) + window); }
+
+    static Lanes lanes_of(ColumnTaker& taker, int64_t step) {
+      auto& self = static_cast<Open&>(taker);
+      const auto lane = [&](int64_t number) { return reinterpret_cast<char*>(self.open_tile() + number % L * self.vectors); };
+      return {{lane(step % apart), lane(step % apart + apart)}, first_of(step) % T::block > 0};
+    }
+    static void took(ColumnTaker& taker, int64_t step, unsigned raised) { static_cast<Open&>(taker).end_step(step, raised); }
+
+    void end_step(int64_t step, unsigned raised) {
+      if constexpr (F::guarded) spoiled |= (raised & F::flags) != 0;
+      const int64_t end = end_of(step);
+      if (is_last(step) && (end == rows.count || end % T::block == 0)) end_block(first_of(step) / T::block * T::block, end);
+    }
+
     Acc* open_tile() {
       if constexpr (F::guarded) return plain.data;
       else return counter.next();
     }
 
-    void end_block(int64_t begin, int64_t end) {
+    FW_OUTLINE void end_block(int64_t begin, int64_t end) {
       if constexpr (F::guarded) {
         if (spoiled) {
           const Rows<S> block{rows.first + begin * rows.stride, rows.stride, nullptr, end - begin};
@@ -123,8 +154,11 @@ struct ColumnsInStep : ReduceWork<F> {
       const int64_t unit = task / chunks, first = task % chunks * chunk, stride = plan.fold[0].x;
       const char* x = start_of(unit).x + column_of(unit) * size + first * stride;
       const int place = turns.place();
-      Open open(Rows<S>{x, stride, nullptr, std::min(chunk, plan.count - first)}, columns_of(unit), most_vectors, turns);
-      turns.take([&](int64_t step) { open.take(step); });
+      Open open(Rows<S>{x, stride, nullptr, std::min(chunk, plan.count - first)}, columns_of(unit), most_vectors, plan.source.dtype, turns);
+      turns.take([&](int64_t step) {
+        if (step == 0 && place == 0) arrange(turns.partners());
+        open.take(step);
+      }, &open);
       turns.leave(place, open.whole(), tile_bytes);
     };
     const auto finish = [&](int64_t unit, char* tile) {

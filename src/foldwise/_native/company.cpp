@@ -1,6 +1,7 @@
 #include "company.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "units.h"
 
@@ -14,8 +15,14 @@ constexpr auto no_finish = [](int64_t, char*) {};
 
 }  // namespace
 
+int Company::parts() const {
+  unsigned asked = 0;
+  for (const Member* member : members_) asked |= 1u << static_cast<int>(member->part);
+  return std::popcount(asked & ((1u << parts_in_loop) - 1));
+}
+
 void Company::next() {
-  Member& member = members_[parts_.size()];
+  Member& member = *members_[parts_.size()];
   member.plan.company = this;
   member.fits = member.kernel(member.plan);
 }
@@ -31,11 +38,11 @@ void Company::join(int64_t units, Pieces pieces) {
 }
 
 void Company::join(int64_t tasks, int64_t steps, Stepwise stepwise, FinishTask finish) {
-  const auto kernel = members_[parts_.size()].kernel;
+  const auto kernel = members_[parts_.size()]->kernel;
   std::size_t maker = 0;
   // The same kernel, and the same tasks: the number of threads may have been changed between the two.
   const auto is_alike = [&](std::size_t other) {
-    return members_[other].kernel == kernel && (other == parts_.size() || (parts_[other].units == tasks && parts_[other].steps == steps));
+    return members_[other]->kernel == kernel && (other == parts_.size() || (parts_[other].units == tasks && parts_[other].steps == steps));
   };
   while (!is_alike(maker)) ++maker;
   join(Part{tasks, steps, no_pieces, stepwise, finish, maker});
@@ -66,11 +73,12 @@ void Company::by_steps(const std::vector<const Part*>& parts) const {
   });
 }
 
-void Turns::take(Calls<void(int64_t step)> step) {
-  steps_.push_back(step);
+void Turns::take(Calls<void(int64_t step)> step, Partner* partner) {
+  partners_[place_] = partner;
+  steps_[place_++] = step;
   if (place() < count()) return next();
   for (int64_t s = 0; s < parts_.front()->steps; ++s) {
-    for (const auto& each : steps_) each(s);
+    for (int i = 0; i < count(); ++i) steps_[i](s);
   }
 }
 

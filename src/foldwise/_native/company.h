@@ -1,6 +1,7 @@
 // Several reductions of one array in one pass over memory: each says how it would share out its work, and then, step by
 // step, every one of them does its part of what lies in cache.
 #pragma once
+#include <span>
 #include <vector>
 
 #include "plan.h"
@@ -8,11 +9,16 @@
 
 namespace foldwise {
 
+// Each waits inside the one before it, so there is an end to how many go together.
+constexpr int most_together = 16;
+
 // One of them: the kernel, what it is asked, and its answer.
 struct Member {
   bool (*kernel)(const ReducePlan&);
+  Part part;
+  Dtype reduced;  // what the kernel accumulates in
   ReducePlan plan;
-  bool fits;
+  bool fits = true, done = false;
 };
 
 class Turns;
@@ -27,13 +33,17 @@ using FinishTask = Calls<void(int64_t task, char* made)>;
 class Company {
  public:
   // Of the source: read by one of them, still in cache for the others. A step has whole lanes, 256 bytes at most, of as
-  // many as 32 interleaved sequences. Pieces have no state to keep, but a beginning.
-  static constexpr int64_t step_bytes = 16 << 10, piece_bytes = 32 << 10;
+  // many as 32 interleaved sequences; where a loop takes all, it need not stay in cache. Pieces have no state to keep, but a
+  // beginning.
+  static constexpr int64_t step_bytes = 16 << 10, joint_step_bytes = 64 << 10, piece_bytes = 32 << 10;
 
-  Company(std::vector<Member>& members, int64_t bytes) : members_(members), bytes_(bytes) {}
+  Company(const std::vector<Member*>& members, int64_t bytes) : members_(members), bytes_(bytes) {}
 
   // Has all of them done.
   void run() { next(); }
+
+  // How many parts of a joint loop are asked for.
+  int parts() const;
 
   // Whether the next one to join is the one that finds memory uncached.
   bool leads() const { return parts_.empty(); }
@@ -62,33 +72,40 @@ class Company {
   void by_steps(const std::vector<const Part*>& parts) const;
   void by_pieces(const std::vector<const Part*>& parts) const;
 
-  std::vector<Member>& members_;
+  const std::vector<Member*>& members_;
   const int64_t bytes_;
   std::vector<Part> parts_;
 };
+
+// What those who go through sequences know of each other.
+struct Partner {};
 
 // One task on one thread, gone through by all of them together: begun by each inside the one before it.
 class Turns {
  public:
   Turns(const Company& company, const std::vector<const Company::Part*>& parts, int64_t task)
       : company_(company), parts_(parts), task_(task) {
-    steps_.reserve(parts.size());
     next();
   }
 
-  int place() const { return static_cast<int>(steps_.size()); }
+  int place() const { return place_; }
   int count() const { return static_cast<int>(parts_.size()); }
-  void take(Calls<void(int64_t step)> step);
+  // `partner` lives as long as the call, or is null.
+  void take(Calls<void(int64_t step)> step, Partner* partner = nullptr);
+  // Of all who take turns, complete when the first step is taken.
+  std::span<Partner* const> partners() const { return {partners_, static_cast<std::size_t>(place_)}; }
   // What the one at that place made.
   void leave(int place, char* made, int64_t bytes) const;
 
  private:
-  void next() { parts_[steps_.size()]->stepwise(task_, *this); }
+  void next() { parts_[place_]->stepwise(task_, *this); }
 
   const Company& company_;
   const std::vector<const Company::Part*>& parts_;
   const int64_t task_;
-  std::vector<Calls<void(int64_t step)>> steps_;
+  int place_ = 0;
+  Calls<void(int64_t step)> steps_[most_together];
+  Partner* partners_[most_together];
 };
 
 }  // namespace foldwise

@@ -12,6 +12,8 @@
 //   rare              whether it is but what a guarded fold falls back on
 //   InScans           the fold to scan with, where that is another
 //   of_truths         whether elements are truths, to which their order makes no difference
+//   is_ended          whether what comes out may be asked for its mean, root or logarithm
+//   is_scanned_short  whether integers that it widens have a scan of their own for results as short as they are, which wrap
 //   signless          whether integers of either sign fold alike, so that one kernel serves both
 //   Carry             what a scan hands from one segment to the next: emit places a pack on it, advance moves it on
 #pragma once
@@ -212,9 +214,11 @@ FW_INLINE typename Fold::template Acc<N> absence() {
   return Fold::start(splat<typename Fold::Value, N>(Fold::absent()));
 }
 
-// What is done to a float at the very end.
+template <class Fold> constexpr bool is_ended = requires { requires Fold::is_ended; };
+
+// What is done to floats at the very end.
 template <class Fold, int N>
-FW_OUTLINE Pack<typename Fold::Value, N> ended(const typename Fold::template Acc<N>& a, const Finish& finish) {
+FW_INLINE Pack<typename Fold::Value, N> ended_float(const typename Fold::template Acc<N>& a, const Finish& finish) {
   using A = typename Fold::Value;
   if constexpr (requires { Fold::root(a); }) {
     if (finish.ending == Ending::root) return Fold::root(a);
@@ -232,6 +236,20 @@ FW_OUTLINE Pack<typename Fold::Value, N> ended(const typename Fold::template Acc
   return load<A, N>(results);
 }
 
+// The same of integers, too; false when one did not fit.
+template <class Fold, int N>
+FW_OUTLINE bool ended(const typename Fold::template Acc<N>& a, const Finish& finish, typename Fold::Value* out) {
+  if constexpr (std::is_floating_point_v<typename Fold::Value>) {
+    store(out, canonical(ended_float<Fold, N>(a, finish)));
+    return true;
+  } else {
+    const auto whole = Fold::result(a);
+    Judge judge{finish};
+    for (int i = 0; i < N; ++i) out[i] = static_cast<typename Fold::Value>(judge(whole[i]));
+    return judge.fits;
+  }
+}
+
 // The result, with the initial value on its left; false when a judged integer did not fit.
 template <class Fold, int N>
 FW_STEP bool finished(const typename Fold::template Acc<N>& a, const Finish& finish, typename Fold::Value* out) {
@@ -241,16 +259,12 @@ FW_STEP bool finished(const typename Fold::template Acc<N>& a, const Finish& fin
     Judge judge{finish};
     store(out, Fold::judged(whole, judge));
     return judge.fits;
-  } else if constexpr (std::is_floating_point_v<A>) {
-    if (finish.ending == Ending::none) store(out, canonical(Fold::result(whole)));
-    else store(out, canonical(ended<Fold, N>(whole, finish)));
-    return true;
   } else {
-    const Pack<A, N> value = Fold::result(whole);
-    if (finish.ending == Ending::none) return store(out, value), true;
-    Judge judge{finish};
-    for (int i = 0; i < N; ++i) out[i] = static_cast<A>(judge(value[i]));
-    return judge.fits;
+    if constexpr (is_ended<Fold>) {
+      if (finish.ending != Ending::none) return ended<Fold, N>(whole, finish, out);
+    }
+    store(out, canonical(Fold::result(whole)));
+    return true;
   }
 }
 

@@ -18,7 +18,7 @@ template <class F>
 struct InScansOf<F> { using type = typename F::InScans; };
 template <class F> using InScans = typename InScansOf<F>::type;
 
-// The struct that folds S: reducing, and scanning.
+// The struct that folds S: reducing, scanning, and scanning it as it is where it is widened otherwise.
 template <FoldId id> struct FoldOf;
 #define FOLDWISE_FOLD(name, Struct, Width, scans)                                     \
   template <> struct FoldOf<FoldId::name> {                                           \
@@ -26,6 +26,7 @@ template <FoldId id> struct FoldOf;
     template <class S> using Scanned = InScans<Struct<S, typename Width::Scanned<S>::type>>; \
     template <class S> static constexpr bool exists = !std::is_void_v<typename Width::Reduced<S>::type>; \
     template <class S> static constexpr bool is_scanned = scans && !std::is_void_v<typename Width::Scanned<S>::type>; \
+    template <class S> using ScannedShort = Struct<S, S>;                             \
   };
 #include "folds.def"
 #undef FOLDWISE_FOLD

@@ -6,11 +6,16 @@
 #include "folds.def"
 #undef FOLDWISE_FOLD
 
+namespace FOLDWISE_ISA {
+void fold_jointly(Member* members, int count);
+}
+
 inline void FOLDWISE_JOIN(fill_, FOLDWISE_ISA, all)(KernelTable& table) {
 #define FOLDWISE_FOLD(name, ...) \
   FOLDWISE_JOIN(fill_, FOLDWISE_ISA, name)(table.kernels[static_cast<int>(FoldId::name)]);
 #include "folds.def"
 #undef FOLDWISE_FOLD
+  table.fold_jointly = FOLDWISE_ISA::fold_jointly;
 }
 
 #undef FOLDWISE_JOIN

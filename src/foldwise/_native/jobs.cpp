@@ -11,7 +11,6 @@ namespace foldwise {
 
 namespace {
 
-constexpr int most_together = 16;
 constexpr int64_t bytes_in_cache = 128 << 10;  // what is read several times at no cost
 
 Source source_of(const View& x, Dtype dtype, Dtype column_dtype, const View* mask) {
@@ -32,6 +31,7 @@ constexpr Dtype column_dtypes[] = {Dtype::float16, Dtype::bfloat16, Dtype::float
 // one byte, or sixteen-bit float, is like another.
 Dtype seen_by(Column column, Dtype dtype) {
   if (column == Column::int64 && dtype == Dtype::uint64) return Dtype::int64;
+  if (column == Column::int32 && dtype == Dtype::uint32) return Dtype::int32;
   if (column == Column::uint8) return Dtype::uint8;
   if (column == Column::float16 && dtype == Dtype::bfloat16) return Dtype::float16;
   return dtype;
@@ -39,6 +39,16 @@ Dtype seen_by(Column column, Dtype dtype) {
 
 bool same_bits(Dtype a, Dtype b) {
   return a == b || (!is_float(a) && !is_float(b) && a != Dtype::boolean && b != Dtype::boolean && item_size(a) == item_size(b));
+}
+
+void reduce_together(std::vector<Member>& members, int64_t bytes) {
+  table.fold_jointly(members.data(), static_cast<int>(members.size()));
+  std::vector<Member*> left;
+  for (Member& each : members) {
+    if (!each.done) left.push_back(&each);
+  }
+  if (left.size() == 1) left[0]->fits = left[0]->kernel(left[0]->plan);
+  else if (!left.empty()) Company(left, bytes).run();
 }
 
 int64_t work_bytes(PyArrayObject* x) { return PyArray_SIZE(x) * PyArray_ITEMSIZE(x); }
@@ -61,7 +71,7 @@ void make_plan(ReducePlan& plan, const Reduced& asked, const View& x, const View
 void make_plan(ScanPlan& plan, const Job& job, const View& x, int axis, Output out, int64_t length, bool reverse,
                bool shifted, const Finish& finish, Output carried) {
   plan.source = source_of(x, seen_by(job.column, job.in), column_dtypes[static_cast<int>(job.column)], nullptr);
-  plan.sink = {job.out, same_bits(job.out, job.kernel().scanned), out.data};
+  plan.sink = {job.out, same_bits(job.out, job.scan().value), out.data};
   plan.finish = finish;
   plan.shifted = shifted;
   plan.carried = carried.data;
@@ -86,15 +96,17 @@ void reduce_array(PyArrayObject* x, PyArrayObject* mask, uint64_t folded, Reduce
       }
     });
   }
-  // Each waits inside the one before it, so there is an end to how many go together.
   for (int first = 0; first < count; first += most_together) {
     std::vector<Member> members(std::min(most_together, count - first));
     Reduced* some = asked + first;
     for (std::size_t i = 0; i < members.size(); ++i) {
-      members[i].kernel = some[i].job.kernel().reduce;
+      const Kernel& kernel = some[i].job.kernel();
+      members[i].kernel = kernel.reduce;
+      members[i].part = kernel.part;
+      members[i].reduced = kernel.reduced;
       make_plan(members[i].plan, some[i], view, masked, folded);
     }
-    run(work_bytes(x), [&] { Company(members, work_bytes(x)).run(); });
+    run(work_bytes(x), [&] { reduce_together(members, work_bytes(x)); });
     for (std::size_t i = 0; i < members.size(); ++i) some[i].fits = members[i].fits;
   }
 }
@@ -104,7 +116,7 @@ bool scan_array(const Job& job, PyArrayObject* x, int axis, Output out, int64_t 
   ScanPlan plan;
   make_plan(plan, job, view_of(x), axis, out, length, reverse, shifted, finish, carried);
   bool fits;
-  run(work_bytes(x), [&] { fits = job.kernel().scan(plan); });
+  run(work_bytes(x), [&] { fits = job.scan().run(plan); });
   return fits;
 }
 

@@ -18,6 +18,10 @@ struct Job {
   Kept kept = Kept::result;
 
   const Kernel& kernel() const { return table.kernels[static_cast<int>(fold)][static_cast<int>(column)]; }
+  const Kernel::Scan& scan() const {
+    const Kernel& each = kernel();
+    return each.wrapping.run && item_size(out) <= item_size(each.wrapping.value) ? each.wrapping : each.scan;
+  }
 };
 
 inline Job job_of(const Route& route, int code) {

@@ -34,23 +34,28 @@ constexpr bool is_needed = is_judged<Fold>                ? std::is_integral_v<S
                            : std::is_same_v<S, uint64_t> ? !Fold::signless
                                                          : true;
 
+// Whether there is a scan for results as short as its elements, where others are longer.
+template <class Fold>
+constexpr bool scans_short = !small && requires { requires Fold::is_scanned_short; } && !std::is_same_v<typename Fold::Source, typename Fold::Value>;
+
 template <class S>
 Kernel kernel_of() {
+  constexpr Kernel::Scan none = {nullptr, Dtype::count};
   using Family = FoldOf<FoldId::FOLDWISE_FAMILY>;
   if constexpr (Family::template exists<S>) {
     using Reduced = typename Family::template Reduced<S>;
     if constexpr (requires(const ScanPlan& plan) { Reduced::place(plan); }) {
-      return {nullptr, Reduced::place, Dtype::int64, Dtype::int64};
+      return {nullptr, Dtype::int64, {Reduced::place, Dtype::int64}, none};
     } else if constexpr (is_needed<Reduced, S>) {
-      Kernel kernel{reduce<Reduced>, nullptr, dtype_of<typename Reduced::Value>, Dtype::count};
+      Kernel kernel{reduce<Reduced>, dtype_of<typename Reduced::Value>, none, none, part_of<Reduced>};
       if constexpr (Family::template is_scanned<S>) {
-        kernel.scan = scan_of<Family, S>();
-        kernel.scanned = dtype_of<typename Family::template Scanned<S>::Value>;
+        kernel.scan = {scan_of<Family, S>(), dtype_of<typename Family::template Scanned<S>::Value>};
+        if constexpr (scans_short<Reduced>) kernel.wrapping = {scan<typename Family::template ScannedShort<S>>, dtype_of<S>};
       }
       return kernel;
     }
   }
-  return {nullptr, nullptr, Dtype::count, Dtype::count};
+  return {nullptr, Dtype::count, none, none};
 }
 
 }  // namespace FOLDWISE_ISA

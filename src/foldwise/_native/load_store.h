@@ -111,17 +111,10 @@ struct Padded {
   }
 };
 
-// The first `count` of N elements; the rest are `absent`.
+// The first `count` of N elements; the rest are `absent`, whatever they are in memory.
 template <class A, int N, class S>
-FW_INLINE Pack<A, N> load_some(const S* p, int count, A absent) {
-#if defined(__AVX512BW__)
-  if constexpr (sizeof(A) == sizeof(S) && N == native<A>) {
-    using Vector = typename Pack<A, N>::Vector;
-    return {{(Vector)_mm512_mask_loadu_epi8((__m512i)splat<A, N>(absent).v[0], first_bytes(count * sizeof(S)), p)}};
-  }
-#endif
-  const Padded<S, N> padded(p, count);
-  Pack<A, N> some = load<A, N>(padded.elements);
+FW_INLINE Pack<A, N> load_padded(const S* p, int count, A absent) {
+  Pack<A, N> some = load<A, N>(p);
   constexpr int width = Pack<A, N>::width;
   using Place = bits_of<A>;
   const auto places = []<int... i>(std::integer_sequence<int, i...>) {
@@ -132,6 +125,19 @@ FW_INLINE Pack<A, N> load_some(const S* p, int count, A absent) {
     some.v[c] = present ? some.v[c] : absent - typename Pack<A, N>::Vector{};
   }
   return some;
+}
+
+// The same, of which no more are read.
+template <class A, int N, class S>
+FW_INLINE Pack<A, N> load_some(const S* p, int count, A absent) {
+#if defined(__AVX512BW__)
+  if constexpr (sizeof(A) == sizeof(S) && N == native<A>) {
+    using Vector = typename Pack<A, N>::Vector;
+    return {{(Vector)_mm512_mask_loadu_epi8((__m512i)splat<A, N>(absent).v[0], first_bytes(count * sizeof(S)), p)}};
+  }
+#endif
+  const Padded<S, N> padded(p, count);
+  return load_padded<A, N>(padded.elements, count, absent);
 }
 
 // Rounds once, to nearest even, from the accumulator's type to a narrower one.

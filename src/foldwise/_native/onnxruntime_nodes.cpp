@@ -299,7 +299,7 @@ struct Call {
     ScanPlan plan;
     make_plan(plan, job, x.view(), axis, out, length, node.reverse, node.shifted, node.route.finish());
     FloatEnvironment environment;
-    job.kernel().scan(plan);
+    job.scan().run(plan);
   }
 
   // answer(attributes, x, axes) -> the result

@@ -28,13 +28,16 @@ struct Onward {
   int64_t near, next, turn, span;
 
   // `to_next`: from each of the rows to the one that comes next in its place.
-  template <class S>
-  FW_INLINE Onward(const Rows<S>& rows, int64_t side_by_side, int64_t row_bytes, int64_t to_next) {
-    const int64_t share = prefetch_distance / side_by_side;
-    near = rows.places ? stream_distance : row_bytes < 4 * share ? row_bytes : share;
-    next = rows.places ? near : near - row_bytes + to_next;
+  FW_INLINE Onward(int64_t side_by_side, int64_t row_bytes, int64_t to_next)
+      : near(prefetch_distance / side_by_side), span(row_bytes) {
+    if (row_bytes < 4 * near) near = row_bytes;
+    next = near - row_bytes + to_next;
     turn = row_bytes - near;
-    span = row_bytes;
+  }
+  template <class S>
+  FW_INLINE Onward(const Rows<S>& rows, int64_t side_by_side, int64_t row_bytes, int64_t to_next)
+      : Onward(side_by_side, row_bytes, to_next) {
+    if (rows.places) near = next = stream_distance;
   }
   // Only a part of the rows that come next, whose other parts are fetched by others: one of `company`, at `place`.
   Onward(int64_t to_next, int64_t row_bytes, int64_t place, int64_t company)

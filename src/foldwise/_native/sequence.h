@@ -1,5 +1,6 @@
 // A sequence of any length, folded as its stretches come: blocks into lanes, lanes into the counter.
 #pragma once
+#include "parts.h"
 #include "reduce_work.h"
 #include "sequences.h"
 #include "tree.h"
@@ -64,6 +65,21 @@ class OpenSequence {
     note_range();
   }
 
+  // A span of elements in lanes that another made; where something was raised, they are taken again.
+  void give(const Acc* lanes, int64_t count, unsigned raised, Walk walk) {
+    if constexpr (F::guarded) {
+      if (raised & F::flags) {
+        walk(position, count, [&](const char* p, int64_t some, const char*) { take(elements(p), some, nullptr, walk); });
+        return;
+      }
+    }
+    CarefulAcc* tile = counter.next();
+    for (int64_t v = 0; v < vectors; ++v) tile[v] = F::lift(lanes[v]);
+    settle(tile);
+    counter.push(std::countr_zero(uint64_t{JointLoop::span / T::block}));
+    span_start = position += (count + T::block - 1) / T::block * T::block;  // no block is left open
+  }
+
   // Nothing follows: the lanes of everything are in the first tile.
   void end(Walk walk) {
     if (position % T::block) end_block(walk);
@@ -91,7 +107,7 @@ class OpenSequence {
     settle(tile);
   }
 
-  FW_INLINE void end_block(Walk walk) {
+  FW_OUTLINE void end_block(Walk walk) {
     if constexpr (F::guarded) {
       plain.push();
       if (plain.count == uint64_t{1} << span_log || position % T::block) end_span(walk);
@@ -145,6 +161,7 @@ struct Sequence : ReduceWork<F> {
 
  private:
   static constexpr int64_t most_interleaved = 32;
+  static constexpr Part part = static_lanes ? part_of<F> : Part::none;
 
   static void open(void* state, int64_t k, int64_t first, char* tiles, char* plain) {
     new (state) Open(k, first, reinterpret_cast<CarefulAcc*>(tiles), reinterpret_cast<Acc*>(plain));
@@ -154,6 +171,9 @@ struct Sequence : ReduceWork<F> {
   }
   static void fetch(void* state, const char* from, int64_t slower) { static_cast<Open*>(state)->fetch(from, slower); }
   static void end(void* state, Walk walk) { static_cast<Open*>(state)->end(walk); }
+  static void give(void* state, const char* lanes, int64_t count, unsigned raised, Walk walk) {
+    if constexpr (part != Part::none) static_cast<Open*>(state)->give(reinterpret_cast<const Acc*>(lanes), count, raised, walk);
+  }
   static void join_tiles(char* tiles, const char* parts, int64_t chunks, int64_t k) {
     join(tiles, parts, chunks, L * k / W, L * k / W);
   }
@@ -176,7 +196,8 @@ struct Sequence : ReduceWork<F> {
 
   static constexpr SequenceFold told{
       size, effort, T::block, L, sizeof(Open), L / W * static_cast<int64_t>(sizeof(CarefulAcc)),
-      Open::plain_tiles * (L / W) * static_cast<int64_t>(sizeof(Acc)), open, take, fetch, end, join_tiles, finish, read};
+      Open::plain_tiles * (L / W) * static_cast<int64_t>(sizeof(Acc)), open, take, fetch, end, join_tiles,
+      finish, read, part, std::is_floating_point_v<A>, give};
 };
 
 }  // namespace foldwise::FOLDWISE_ISA

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <bit>
+#include <optional>
 
 #include "lines.h"
 
@@ -10,9 +11,50 @@ namespace foldwise::FOLDWISE_ISA {
 
 namespace {
 
+// One of a company that goes through a sequence, some of it.
+struct SequenceTaker : Taker {
+  const SequenceFold& fold;
+  void* const state;
+  const Walk again;
+  const int64_t last;
+  std::optional<Room> span;  // of a leader
+  unsigned raised = 0;
+
+  SequenceTaker(const SequenceFold& f, void* s, Walk walk, int64_t end, Dtype dtype, bool leads)
+      : Taker(Way::sequence, f.part, f.real, f.item, dtype, leads), fold(f), state(s), again(walk), last(end) {}
+
+  // Elements of all, the first of them at that place of the sequence; memory goes on at `next`, if it is to be fetched.
+  void take(const char* p, int64_t at, int64_t count, const char* next) {
+    if (!span) span.emplace(loop->state_bytes);
+    while (count) {
+      const int64_t from = at % JointLoop::span, some = std::min(count, JointLoop::span - from);
+      const char *end = p + some * fold.item, *then = some < count || !next ? end : next;
+      if (!from) {
+        loop->open(span->begin());
+        raised = 0;
+      }
+      clear_flags();
+      loop->take(span->begin(), p, from, some, {then == end ? JointLoop::distance : then - p, then != end, 0, next != nullptr});
+      raised |= noted_flags();
+      p = end;
+      at += some;
+      count -= some;
+      if (at % JointLoop::span == 0 || at == last) give(from + some);
+    }
+  }
+
+ private:
+  void give(int64_t count) const {
+    const char* lanes[parts_in_loop];
+    loop->close(span->begin(), count, lanes);
+    each_part<SequenceTaker>([&](int i, SequenceTaker& part) { part.fold.give(part.state, lanes[i], count, raised, part.again); });
+  }
+};
+
 constexpr int64_t side_by_side_bytes = 128 << 10;
 constexpr int64_t small_unit_bytes = 8 << 10;  // what one of a company does at once
 constexpr int64_t company_chunk_bytes = 1 << 20;
+constexpr int64_t room_on_stack = 4 << 10;  // where each of a company keeps what short rows leave: its own costs them a third of their time
 
 struct Sequences {
   const ReducePlan& plan;
@@ -159,25 +201,33 @@ struct Sequences {
   void in_company(int64_t element_bytes) {
     const auto so_many = [&](int64_t bytes) { return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(bytes / element_bytes))); };
     const int64_t chunk = so_many(company_chunk_bytes), chunks = (plan.count + chunk - 1) / chunk;
-    const int64_t step = std::min(so_many(Company::step_bytes), plan.count), steps = (std::min(chunk, plan.count) + step - 1) / step;
+    const bool jointly = one && plan.company->parts() >= JointLoop::fewest && joint_loop_for(plan.source.dtype);
+    const int64_t step = std::min(so_many(jointly ? Company::joint_step_bytes : Company::step_bytes), plan.count), steps = (std::min(chunk, plan.count) + step - 1) / step;
     constexpr auto lines = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
     const int64_t tiles_bytes = lines(counter_depth((std::min(chunk, plan.count) + fold.block - 1) / fold.block) * tile_bytes);
     const Room parts(chunks > 1 ? units * chunks * tile_bytes : 0);
     const auto fold_task = [&](int64_t task, Turns& turns) {
       const Cursor start = kept_cursor(task / chunks);
       const int64_t first = task % chunks * chunk, last = std::min(plan.count, first + chunk);
-      const Room room(tiles_bytes + lines(plain_bytes) + fold.state);
+      alignas(64) char nearby[room_on_stack];
+      const Room room(tiles_bytes + lines(plain_bytes) + fold.state, nearby, sizeof nearby);
       char *const tiles = room.begin(), *const plain = tiles + tiles_bytes, *const state = plain + lines(plain_bytes);
       const auto here = [&](int64_t from, int64_t count, Visit visit) { walk(start.x, start.mask, from, count, visit); };
       fold.open(state, k, first, tiles, plain);
       const int place = turns.place(), company = turns.count();
       // What the next step reads, or of converted elements what they are converted from: each of the company fetches a part.
       const int64_t step_bytes = step * element_bytes, to_part = step_bytes + place * step_bytes / company;
+      const bool in_whole_steps = plan.fold_rank <= 1 || line.size % JointLoop::most_step == 0;
+      SequenceTaker self(fold, state, here, last, plan.source.dtype, one && as_they_lie && in_whole_steps);
       turns.take([&](int64_t number) {
+        if (number == 0 && place == 0) arrange(turns.partners());
+        if (self.follows) return;
         const int64_t from = first + number * step, count = std::min(step, last - from);
         if (count <= 0) return;
         const char* soon = start.x + from * line.x + to_part;
+        int64_t at = from;
         here(from, count, [&](const char* p, int64_t some, const char* next) {
+          if (self.loop) return self.take(p, std::exchange(at, at + some), some, from_memory ? next : nullptr);
           if (from_memory && as_they_lie && some == count) {
             fold.fetch(state, p + to_part, company);
           } else if (from_memory && !as_they_lie && plan.fold_rank == 1 && line.x == element_bytes) {
@@ -186,7 +236,7 @@ struct Sequences {
           }
           fold.take(state, p, some, from_memory ? next : nullptr, here);
         });
-      });
+      }, &self);
       fold.end(state, here);
       turns.leave(place, tiles, tile_bytes);
     };

@@ -1,6 +1,7 @@
 // Long rows, and a few interleaved sequences, whatever folds them: how they are walked, and how the work is shared out.
 #pragma once
 #include "blocks.h"
+#include "joint_loop.h"
 #include "units.h"
 
 namespace foldwise::FOLDWISE_ISA {
@@ -22,6 +23,12 @@ struct SequenceFold {
   void (*join)(char* tiles, const char* parts, int64_t chunks, int64_t k);
   bool (*finish)(const ReducePlan& plan, const void* reduction, char* tile, int64_t k, char* out);
   void (*read)(const void* reduction, char* to, Cursor& from, int64_t count);
+
+  // Where there is a loop for several: its part, whether it accumulates floats, and a span of elements that the loop took, if they
+  // raised nothing that plain arithmetic is not good for.
+  Part part = Part::none;
+  bool real = true;
+  void (*give)(void* state, const char* lanes, int64_t count, unsigned raised, Walk walk) = nullptr;
 };
 
 // `reduction` is what finish and read are handed back; `one` sequence is folded at a time, or as many as lie interleaved.

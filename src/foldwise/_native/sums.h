@@ -35,6 +35,7 @@ struct Sum {
   using Value = A;
   using Careful = Sum;
   static constexpr bool guarded = false, heavy = false, signless = true;
+  static constexpr bool is_ended = true, is_scanned_short = std::is_integral_v<A>;
   template <int N> struct Acc {
     Pack<A, N> total;
     auto members() const { return std::tie(total); }
@@ -54,7 +55,7 @@ struct Sum {
 template <class S, class A>
 struct Magnitudes : Sum<S, A> {
   using Careful = Magnitudes;
-  static constexpr bool signless = false;
+  static constexpr bool signless = false, is_ended = false;
   template <int N> using Acc = typename Sum<S, A>::template Acc<N>;
 
   static constexpr A absent() { return A(0); }
@@ -68,7 +69,7 @@ struct CarefulSquares {
   using Value = A;
   using Careful = CarefulSquares;
   using Product = CarefulProd<S, A>;
-  static constexpr bool guarded = false, heavy = true, rare = true;
+  static constexpr bool guarded = false, heavy = true, rare = true, is_ended = true;
   template <int N> struct Acc {
     Pack<A, N> fraction;
     Pack<int64_t, N> exponent;
@@ -85,26 +86,14 @@ struct CarefulSquares {
   // A number in the normal range.
   template <int N> static FW_INLINE Acc<N> lifted(const Pack<A, N>& x) {
     const auto parts = Product::start(x);
-    A fractions[N];
-    int64_t exponents[N];
-    for (int i = 0; i < N; ++i) {
-      const bool odd = parts.exponent[i] & 1;
-      fractions[i] = odd ? 2 * parts.fraction[i] : parts.fraction[i];
-      exponents[i] = parts.exponent[i] - odd;
-    }
-    return settled<N>(load<A, N>(fractions), load<int64_t, N>(exponents));
+    const auto odd = each([](auto exponent) { return exponent & 1; }, parts.exponent);
+    return settled<N>(parts.fraction * powers_of_two(odd), parts.exponent - odd);
   }
   template <int N> static FW_OUTLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) {
-    A fractions[N];
-    int64_t exponents[N];
-    for (int i = 0; i < N; ++i) {
-      const int64_t exponent = std::max(a.exponent[i], b.exponent[i]);
-      const A sum = a.fraction[i] * down(a.exponent[i] - exponent) + b.fraction[i] * down(b.exponent[i] - exponent);
-      const bool carried = sum >= 4;
-      fractions[i] = carried ? sum / 4 : sum;
-      exponents[i] = exponent + 2 * carried;
-    }
-    return {load<A, N>(fractions), load<int64_t, N>(exponents)};
+    const auto exponent = each([](auto x, auto y) { return x > y ? x : y; }, a.exponent, b.exponent);
+    const auto sum = a.fraction * powers_of_two(a.exponent - exponent) + b.fraction * powers_of_two(b.exponent - exponent);
+    const auto carried = where([](auto x) { return x >= A(4); }, sum);
+    return {each([](auto x) { return x >= A(4) ? x / A(4) : x; }, sum), exponent - carried - carried};
   }
   template <int N> static FW_INLINE Acc<N> lift(const Acc<N>& a) { return a; }
 
@@ -120,14 +109,27 @@ struct CarefulSquares {
   }
 
  private:
-  // Two to the power of something not positive; so little that it rounds away is enough for the smallest.
-  static FW_INLINE A down(int64_t power) {
-    return std::bit_cast<A>(typename Product::Bits(std::max(power, negligible) + Product::bias) << Product::fraction_bits);
+  // Of exponents that are not large; so little that it rounds away is enough for the smallest.
+  template <int N> static FW_INLINE Pack<A, N> powers_of_two(const Pack<int64_t, N>& exponents) {
+    constexpr int W = Pack<int64_t, N>::width;
+    using Words = typename VectorOf<typename Product::Bits, W>::type;
+    A powers[N];
+    for (int c = 0; c < Pack<int64_t, N>::chunks; ++c) {
+      const auto e = exponents.v[c];
+      const auto biased = (e > negligible ? e : negligible - (e ^ e)) + Product::bias;
+      store_vector(powers + c * W, __builtin_convertvector(biased, Words) << Product::fraction_bits);
+    }
+    return load<A, N>(powers);
+  }
+  // -1 where something is true of an element, and 0 elsewhere.
+  template <int N, class Test> static FW_INLINE Pack<int64_t, N> where(Test&& test, const Pack<A, N>& x) {
+    typename Product::Bits found[N];
+    for (int c = 0; c < Pack<A, N>::chunks; ++c) store_vector(found + c * Pack<A, N>::width, test(x.v[c]));
+    return load<int64_t, N>(found);
   }
   template <int N> static FW_INLINE Acc<N> settled(const Pack<A, N>& fraction, const Pack<int64_t, N>& exponent) {
-    int64_t exponents[N];
-    for (int i = 0; i < N; ++i) exponents[i] = fraction[i] == 0 ? of_nothing : exponent[i];
-    return {fraction, load<int64_t, N>(exponents)};
+    const auto nothing = where([](auto x) { return x == 0; }, fraction);
+    return {fraction, each([](auto e, auto none) { return none ? of_nothing - (e ^ e) : e; }, exponent, nothing)};
   }
 };
 

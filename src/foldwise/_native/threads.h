@@ -28,10 +28,11 @@ class FloatEnvironment {
 template <class Signature> class Calls;
 template <class... Args>
 class Calls<void(Args...)> {
-  void* callable_;
-  void (*call_)(void*, Args...);
+  void* callable_ = nullptr;
+  void (*call_)(void*, Args...) = nullptr;
 
  public:
+  Calls() = default;
   template <class F>
     requires(!std::is_same_v<std::remove_cvref_t<F>, Calls>)
   Calls(F&& f)

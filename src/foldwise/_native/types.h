@@ -103,11 +103,21 @@ struct ScanPlan {
   char* carried = nullptr;  // of exact sums: Doubles (exact.h), what comes before each line, and then with it
 };
 
+// What there are loops for that fold several at once: all of these. Whoever is not asked for is folded all the same, and forgotten.
+enum class Part : std::uint8_t { total, largest, smallest, squares, none };
+constexpr int parts_in_loop = static_cast<int>(Part::none);
+
 // One fold over one kernel dtype on one ISA. Both return false when an integer overflowed that was not to wrap.
 struct Kernel {
+  struct Scan {
+    bool (*run)(const ScanPlan&);
+    Dtype value;
+  };
   bool (*reduce)(const ReducePlan&);
-  bool (*scan)(const ScanPlan&);
-  Dtype reduced, scanned;  // what each accumulates in, hence what it writes without converting
+  Dtype reduced;  // what it accumulates in, hence what it writes without converting
+  Scan scan;
+  Scan wrapping;  // of integers that are widened, for results as short as they: those wrap, so it may as well at every step
+  Part part = Part::none;
 };
 
 // The rows of an ISA's table: every line of folds.def.
@@ -123,8 +133,11 @@ constexpr int fold_count = static_cast<int>(FoldId::count);
 enum class Column : std::uint8_t { float16, bfloat16, float32, float64, int32, int64, uint64, uint8, int8, int16, uint16, count };
 constexpr int column_count = static_cast<int>(Column::count);
 
+struct Member;  // company.h
+
 struct KernelTable {
   Kernel kernels[fold_count][column_count];
+  void (*fold_jointly)(Member* members, int count);  // joint.h
 };
 
 }  // namespace foldwise

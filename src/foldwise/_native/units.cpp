@@ -14,9 +14,9 @@ constexpr int64_t finishing_bytes = 4096;  // finishing a unit takes as long as 
 
 }  // namespace
 
-Room::Room(int64_t bytes) : memory_(bytes ? new char[bytes + line] : nullptr) {
-  const auto address = reinterpret_cast<std::uintptr_t>(memory_);
-  begin_ = memory_ + (-address & (line - 1));
+Room::Room(int64_t bytes, char* nearby, int64_t nearby_bytes)
+    : memory_(bytes > nearby_bytes ? new char[bytes + line] : nullptr), begin_(memory_ ? memory_ : nearby) {
+  begin_ += -reinterpret_cast<std::uintptr_t>(begin_) & (line - 1);
 }
 
 Room::~Room() { delete[] memory_; }
@@ -28,9 +28,13 @@ void divide(const ReducePlan& plan, int64_t units, int64_t unit_bytes, Pieces pi
 
 int counter_depth(int64_t blocks) { return std::bit_width(static_cast<uint64_t>(blocks)) + 1; }
 
-void Units::fold_each(const ReducePlan& plan, Fold fold, Join join, Finish finish) const {
+bool Units::are_whole(const ReducePlan& plan) const {
   const int threads = threads_for(count * bytes);
-  if (plan.company || threads == 1 || count >= 4 * threads || blocks <= 1) {
+  return plan.company || threads == 1 || count >= 4 * threads || blocks <= 1;
+}
+
+void Units::fold_each(const ReducePlan& plan, Fold fold, Join join, Finish finish) const {
+  if (are_whole(plan)) {
     divide(plan, count, bytes, [&](int64_t first, int64_t last) {
       const Room tiles(counter_depth(blocks) * tile_bytes);
       for (int64_t unit = first; unit < last; ++unit) {
@@ -40,6 +44,7 @@ void Units::fold_each(const ReducePlan& plan, Fold fold, Join join, Finish finis
     });
     return;
   }
+  const int threads = threads_for(count * bytes);
   const int64_t wanted = std::max(chunk_bytes, count * bytes / (16 * threads)) * blocks / bytes;
   const int64_t chunk = std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, wanted)));
   const int64_t chunks = (blocks + chunk - 1) / chunk;

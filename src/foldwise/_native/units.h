@@ -4,10 +4,10 @@
 
 namespace foldwise {
 
-// Memory that begins at a cache line.
+// Memory that begins at a cache line: `nearby`, where that is enough of it.
 class Room {
  public:
-  explicit Room(int64_t bytes);
+  explicit Room(int64_t bytes, char* nearby = nullptr, int64_t nearby_bytes = 0);
   ~Room();
   Room(const Room&) = delete;
   Room& operator=(const Room&) = delete;
@@ -35,6 +35,8 @@ struct Units {
   // Writes the outputs.
   using Finish = Calls<void(int64_t unit, char* tile)>;
 
+  // Whether there are enough of them for the threads.
+  bool are_whole(const ReducePlan& plan) const;
   // Folds every unit, in chunks where there are few for the threads.
   void fold_each(const ReducePlan& plan, Fold fold, Join join, Finish finish) const;
   void join_each(int64_t chunks, const char* parts, Join join, Finish finish) const;

@@ -286,19 +286,19 @@ constexpr unsigned flag_of_invalid = 0x1, flag_of_range = 0x18, flag_of_any = 0x
 constexpr unsigned flag_of_invalid = 0x1, flag_of_range = 0xc, flag_of_any = 0x1f;
 #endif
 
-// Whether any operation since the last clear raised one of these flags: that it has no answer, or compared a NaN; that it overflowed
-// or underflowed.
-FW_INLINE bool raised_flags(unsigned flags) {
+// What operations since the last clear noted: that one has no answer, or compared a NaN; that it overflowed or underflowed.
+FW_INLINE unsigned noted_flags() {
 #if defined(__x86_64__)
   unsigned control;
   asm volatile("stmxcsr %0" : "=m"(control)::"memory");
-  return control & flags;
+  return control;
 #else
   uint64_t status;
   asm volatile("mrs %0, fpsr" : "=r"(status)::"memory");
-  return status & flags;
+  return static_cast<unsigned>(status);
 #endif
 }
+FW_INLINE bool raised_flags(unsigned flags) { return noted_flags() & flags; }
 
 FW_INLINE void clear_flags() {
 #if defined(__x86_64__)
