@@ -48,8 +48,9 @@ bool are_rows(const ReducePlan& plan) {
 
 // A few of them side by side.
 bool are_few_rows(const ReducePlan& plan) {
+  if (plan.shape != Shape::columns) return false;
   const Axis& kept = plan.kept[plan.kept_rank - 1];
-  return plan.shape == Shape::columns && kept.x == item_size(plan.source.dtype) && kept.size >= JointLoop::least_row &&
+  return kept.x == item_size(plan.source.dtype) && kept.size >= JointLoop::least_row &&
          plan.count >= JointLoop::least_few && plan.count <= JointLoop::most_few;
 }
 
