@@ -332,14 +332,15 @@ struct Scan : ScanWork<F> {
 
   // ---- columns: strips of the innermost kept axis, eight rows at a time
 
-  static constexpr int64_t strip_columns = 512, least_columns = 64;  // at most, and where there are few for the threads
+  // At most, from memory and in cache, and where there are few for the threads.
+  static constexpr int64_t strip_columns = sizeof(S) < 8 ? 1024 : 512, cached_columns = 512, least_columns = 64;
 
   void scan_columns() {
     const Axis& kept = plan.kept[plan.kept_rank - 1];
     const int64_t rows_of_lines = plan.lines / kept.size, bytes = plan.lines * count * static_cast<int64_t>(sizeof(S));
     // Columns that fill vectors; those left over are a strip of their own.
     const int64_t even = plan.source.direct && kept.x == static_cast<int64_t>(sizeof(S)) ? kept.size / W * W : kept.size;
-    int64_t columns = strip_columns;
+    int64_t columns = streaming ? strip_columns : cached_columns;
     const auto strips_of = [&](int64_t width) { return (even + width - 1) / width + (even < kept.size); };
     while (bytes >= Work::least_shared && columns > least_columns && rows_of_lines * strips_of(columns) < thread_count()) columns /= 2;
     const int64_t strips = strips_of(columns), units = rows_of_lines * strips;
@@ -410,7 +411,7 @@ struct Scan : ScanWork<F> {
               const S* here = in[r] + v * W;
               // Next are the rows below; of few rows it is the strip beside.
               if (ahead) __builtin_prefetch(reinterpret_cast<const char*>(here) + pack_size * plan.along.x, 0, 2);
-              if (few) __builtin_prefetch(here + strip_columns, 0, 2);
+              if (few) __builtin_prefetch(here + cached_columns, 0, 2);
               acc[r] = F::start(load<A, W>(here));
             });
             if constexpr (!any_order<F>) prefix_of_rows<F, W>(acc, few ? rows : pack_size);
