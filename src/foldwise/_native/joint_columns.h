@@ -12,7 +12,7 @@ struct JointColumns<Joint<S, Folds...>> {
   using Loop = Joint<S, Folds...>;
   static constexpr int N = Loop::N, branches = 8, levels = 3;
   static constexpr int in_turn[branches] = {0, 4, 2, 6, 1, 5, 3, 7};  // as neighbours in the tree follow each other
-  static constexpr int64_t most_columns = 1024, size = sizeof(S);
+  static constexpr int64_t most_columns = 1024, least_columns = 128, size = sizeof(S);
   static constexpr auto folds = std::index_sequence_for<Folds...>{};
 
   // N columns of one fold, and what waits for its neighbour in the tree: a row for each level.
@@ -77,10 +77,10 @@ struct JointColumns<Joint<S, Folds...>> {
 
   // Strips first..last - 1, of whole N columns; what is left over of a line are its last N.
   template <std::size_t... I>
-  static void fold_strips(const JointPlans& wanted, int64_t first, int64_t last, std::index_sequence<I...> each) {
+  static void fold_strips(const JointPlans& wanted, int64_t width, int64_t first, int64_t last, std::index_sequence<I...> each) {
     const ReducePlan& plan = wanted.plan;
     const Axis& kept = plan.kept[plan.kept_rank - 1];
-    const int64_t even = kept.size / N * N, width = width_of(kept.size), strips = strips_of(kept.size);
+    const int64_t even = kept.size / N * N, strips = strips_of(kept.size, width);
     const Room room(sizeof(EveryLevel));
     auto& waiting = *new (room.begin()) EveryLevel;
     for (int64_t unit = first; unit < last; ++unit) {
@@ -95,18 +95,22 @@ struct JointColumns<Joint<S, Folds...>> {
       fold_again<Folds...>(wanted, noted_flags(), x, at, columns);
     }
   }
-  static int64_t width_of(int64_t columns) {
-    const int64_t strips = (columns + most_columns - 1) / most_columns;
+  static int64_t strips_of(int64_t columns, int64_t width) { return (columns / N * N + width - 1) / width + (columns % N > 0); }
+
+  // So wide that a row of a strip is worth a walk to it, and no wider than every thread has a strip.
+  static int64_t width_for(int64_t columns, int64_t lines, int threads) {
+    int64_t strips = (columns + most_columns - 1) / most_columns;
+    while (lines * strips < threads && columns / strips >= 2 * least_columns) ++strips;
     return (columns / N + strips - 1) / strips * N;
   }
-  static int64_t strips_of(int64_t columns) { return (columns / N * N + width_of(columns) - 1) / width_of(columns) + (columns % N > 0); }
 
   static void fold(const JointPlans& wanted) {
     const ReducePlan& plan = wanted.plan;
-    const Axis& kept = plan.kept[plan.kept_rank - 1];
-    share(plan.outputs / kept.size * strips_of(kept.size), plan.count * width_of(kept.size) * size, [&](int64_t first, int64_t last) {
+    const int64_t columns = plan.kept[plan.kept_rank - 1].size, lines = plan.outputs / columns;
+    const int64_t width = width_for(columns, lines, threads_for(plan.outputs * plan.count * size));
+    share(lines * strips_of(columns, width), plan.count * width * size, [&](int64_t first, int64_t last) {
       const ReleasesVectors afterwards;
-      fold_strips(wanted, first, last, folds);
+      fold_strips(wanted, width, first, last, folds);
     });
   }
 };
