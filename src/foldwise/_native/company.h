@@ -77,7 +77,7 @@ class Company {
   std::vector<Part> parts_;
 };
 
-// What those who go through sequences know of each other.
+// One of them, as the others see it who may share a loop with it (joint.h).
 struct Partner {};
 
 // One task on one thread, gone through by all of them together: begun by each inside the one before it.
