@@ -20,18 +20,19 @@ class Stretches {
   typedef typename VectorOf<double, W>::type Vector;
   typedef typename VectorOf<int64_t, W>::type Bits;
 
-  // What is not plain seldom stands alone. Until something was, a first try is short; after bits, so many spans more go by bits.
+  // What is not plain seldom stands alone. Until something was, a first try is short, and a grid takes more at once; after bits,
+  // so many spans more go by bits.
   Patience floats_, plain_{3};
   bool plainly_ = false;
   int by_bits_ = 0;
   int exponent_ = above_all;  // of the last grid, if there was one
 
  public:
-  static constexpr int64_t span = starts_in_floats<F> ? floats_per_check : 8192, a_try = 1024;
+  static constexpr int64_t span = starts_in_floats<F> ? floats_per_check : 8192, a_try = 1024, on_grid = 32768;
 
   FW_OUTLINE void add(Total& total, const S* p, int64_t count, const S* next = nullptr) {
     while (count) {
-      int64_t some = std::min(span, count);
+      int64_t some = std::min(plainly_ || by_bits_ > 0 ? span : on_grid, count);
       const bool apart = some == count && next && next != p + some;
       const Ahead ahead{apart ? (next - p) * int64_t{sizeof(S)} : prefetch_distance, apart, 0, next != nullptr};
       if (by_bits_ > 0) {
@@ -126,7 +127,7 @@ class Stretches {
       return [p, count](int64_t i, auto whole) FW_INLINED {
         if constexpr (decltype(k)::value == 0) {
           if (i * static_cast<int64_t>(sizeof(S)) % 64 == 0) {
-            __builtin_prefetch(reinterpret_cast<const char*>(p + i) + slow_prefetch_distance, 0, 2);
+            __builtin_prefetch(reinterpret_cast<const char*>(p + i) + prefetch_distance, 0, 2);
           }
         }
         return F::template summand<decltype(k)::value>(loaded(p, i, count, whole)).v[0];
@@ -137,7 +138,7 @@ class Stretches {
     // The last level is plain where the flags tell whether it was exact; elsewhere it must leave nothing.
     constexpr bool plainly = adds_unnoted;
     const auto on_this = [&] {
-      Grid<double, F::levels - plainly> grid(exponent_, span * F::summands);
+      Grid<double, F::levels - plainly> grid(exponent_, on_grid * F::summands);
       Vector rests[4] = {};
       Bits lost[4] = {};
       clear_flags();

@@ -7,9 +7,9 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
-// Not further ahead: at 8 KB exact sums of doubles lose a quarter of their speed. Kernels that do much more than memory's time
-// allows ask for what is nearer.
-constexpr int prefetch_distance = 5632, slow_prefetch_distance = 2304;
+// Not further ahead: at 8 KB exact sums of doubles lose a quarter of their speed. Nor nearer: memory that is fast is late by then,
+// for a loop with more to do for a line as well.
+constexpr int prefetch_distance = 5632;
 constexpr int stream_distance = 512;
 
 // The line of cache at `p`, or what there is in its place: of pairs that lie where memory goes on, the first is enough. (To ask
