@@ -77,9 +77,7 @@ class Grid {
     for (int k = 0; flags_tell && k < levels; ++k) {
       for (int v = 0; v < vectors; ++v) all |= moved(k, v);
     }
-    Word any = 0;
-    for (int i = 0; i < W; ++i) any |= all[i];
-    return any >> (digits - 1) != 0;
+    return lanes_where(all >> (digits - 1) != 0) != 0;
   }
   // What an anchor got, if the flags do not say that this is not exact.
   FW_INLINE A sum(int k) const {
@@ -90,11 +88,10 @@ class Grid {
   // What the anchors got in any case: seen as integers, their differences count the anchor's units.
   FW_INLINE void add_to(Total& total) const {
     for (int k = 0; k < levels; ++k) {
+      Bits all = {};
+      for (const Vector& sum : sums_[k]) all += std::bit_cast<Bits>(sum) - std::bit_cast<Bits>(anchors_[k] - Vector{});
       int64_t units = 0;
-      for (const Vector& sum : sums_[k]) {
-        const Bits more = std::bit_cast<Bits>(sum) - std::bit_cast<Bits>(anchors_[k] - Vector{});
-        for (int i = 0; i < W; ++i) units += more[i];
-      }
+      for (int i = 0; i < W; ++i) units += all[i];
       const int unit = static_cast<int>(std::bit_cast<Word>(anchors_[k]) >> (digits - 1)) - bias - (digits - 1);
       total.add_units(units < 0 ? -units : units, unit - Total::lowest, units < 0);
     }

@@ -129,7 +129,7 @@ struct ExactSequences : ReduceWork<F> {
     static_cast<const ExactSequences*>(reduction)->reader.sequence(reinterpret_cast<S*>(to), from, count);
   }
 
-  static constexpr SequenceFold told{size, effort, Stretches<F>::span, 1, sizeof(Open), sizeof(Total),
+  static constexpr SequenceFold told{size, effort, Stretches<F>::block, 1, sizeof(Open), sizeof(Total),
                                      (L / W) * static_cast<int64_t>(sizeof(Acc)), open, take, fetch, end, join_tiles, finish, read};
 };
 

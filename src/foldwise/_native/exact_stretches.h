@@ -19,16 +19,19 @@ class Stretches {
   static constexpr int vectors = L_vectors<F>;
   typedef typename VectorOf<double, W>::type Vector;
   typedef typename VectorOf<int64_t, W>::type Bits;
+  static constexpr bool halves_ = std::is_same_v<S, half> && F::linear;
 
   // What is not plain seldom stands alone. Until something was, a first try is short, and a grid takes more at once; after bits,
   // so many spans more go by bits.
-  Patience floats_, plain_{3};
+  Patience floats_{3}, plain_{3};
   bool plainly_ = false;
   int by_bits_ = 0;
   int exponent_ = above_all;  // of the last grid, if there was one
 
  public:
-  static constexpr int64_t span = starts_in_floats<F> ? floats_per_check : 8192, a_try = 1024, on_grid = 32768;
+  static constexpr int64_t on_grid = 32768, a_try = 1024;
+  static constexpr int64_t span = starts_in_floats<F> ? floats_per_check : halves_ ? on_grid : 8192;
+  static constexpr int64_t block = std::min<int64_t>(span, 8192);
 
   FW_OUTLINE void add(Total& total, const S* p, int64_t count, const S* next = nullptr) {
     while (count) {
@@ -64,7 +67,7 @@ class Stretches {
   }
 
   FW_INLINE bool add_in_lanes(Total& total, const S* p, int64_t count, Ahead ahead) {
-    if constexpr (std::is_same_v<S, half> && F::linear) {
+    if constexpr (halves_) {
       if (count >= native<float> && floats_.lasts() && floats_.learn(add_halves(total, p, count, ahead.distance))) return true;
     }
     Acc lanes[vectors], folding[vectors];
@@ -77,10 +80,33 @@ class Stretches {
     const typename F::template Acc<1> whole = folded<F, W>(fold_lane_vectors<F>(folding));
     settle(&whole);
     if (!lost_bits()) return add_parts(total, whole), true;
-    for (const Acc& lane : lanes) {
-      for (int i = 0; i < W; ++i) add_parts(total, element<F, W>(lane, i));
-    }
+    add_lanes(total, lanes);
     return true;
+  }
+
+  // Lanes that are exact, whose sum is not: it is where each was cut in two, or they are added one by one.
+  static FW_OUTLINE void add_lanes(Total& total, const Acc (&lanes)[vectors]) {
+    constexpr int row = vectors * W;
+    double numbers[F::parts * row], sums[F::parts][2];
+    for (int v = 0; v < vectors; ++v) store_parts(numbers + v * W, row, lanes[v]);
+    clear_flags();
+    for (int m = 0; m < F::parts; ++m) {
+      auto upper = splat<double, W>(0.0), lower = upper;
+      for (int i = 0; i < row; i += W) {
+        Pack<double, W> high, low;
+        cut<27, W>(load<double, W>(numbers + m * row + i), high, low);
+        upper = upper + high;
+        lower = lower + low;
+      }
+      sums[m][0] = summed(upper);
+      sums[m][1] = summed(lower);
+    }
+    settle(sums);
+    if (lost_bits()) return total.add_all(numbers, F::parts * row);
+    for (const auto& [high, low] : sums) {
+      total.add(high);
+      total.add(low);
+    }
   }
 
   // A float16 is a multiple of 2^-24: of what a grid for numbers below 8 leaves of it, floats sum some thousands.
@@ -99,11 +125,11 @@ class Stretches {
     settle(rests);
     if ((adds_unnoted && lost_bits()) || grid.left()) return false;
     grid.add_to(total);
-    double rest = 0;
+    auto rest = splat<double, W>(0.0);
     for (const Floats& some : rests) {
-      for (int i = 0; i < N; ++i) rest += some[i];
+      rest = added_floats<W>(added_floats<W>(rest, lower(Pack<float, N>{{some}})), upper(Pack<float, N>{{some}}));
     }
-    total.add(rest);
+    total.add(summed(rest));
     add_by_bits(total, p + whole, count - whole);
     return true;
   }
