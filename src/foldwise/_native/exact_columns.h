@@ -210,7 +210,7 @@ struct ExactColumns : Strips<F> {
   // A few rows in registers, and from there to their results, some columns at a time; false where these were not exact,
   // after some of them have been written.
   bool fold_few_rows(Patience& floats, int64_t unit, const StripRoom<S>& room) const {
-    constexpr int64_t some = 128;
+    constexpr int64_t some = F::parts == 1 ? 512 : 128;
     if constexpr (adds_short_floats<F>) {
       if (outputs.from_floats() && floats.lasts() && floats.learn(fold_few_as_default(unit, room))) return true;
     }
