@@ -194,11 +194,12 @@ struct ShortRows : ReduceWork<F> {
     const bool adjoin = !plan.source.mask && plan.fold_rank <= 1 && inner_fold().x == item && kept.x == plan.count * item;
     const bool narrow = adjoin && plan.count >= 2 && plan.count <= most_interleaved_words && kept.size >= batch;
     // Of narrow rows results are a part of what memory moves: they go past the caches, from where a line of cache begins.
-    constexpr int64_t result = sizeof(A);
-    const bool streams = narrow && !is_exact<F> && plan.sink.direct && kept.out == result && plan.outputs * result > stream_bytes;
+    const int64_t result = is_exact<F> ? item_size(plan.sink.dtype) : sizeof(A);
+    const bool plainly = is_exact<F> ? plan.sink.kept == Kept::result : plan.sink.direct;
+    const bool streams = narrow && plainly && kept.out == result && plan.outputs * result > stream_bytes;
     divide(plan, plan.outputs, plan.count * weight(), [&](int64_t first, int64_t last) {
       S gathered[2 * T::block];
-      [[maybe_unused]] A results[batch];
+      A results[batch];
       [[maybe_unused]] std::conditional_t<is_exact<F>, Tried, Patience> tried;
       Cursor at = kept_cursor(plan.kept_rank, first);
       while (first < last) {
@@ -218,14 +219,14 @@ struct ShortRows : ReduceWork<F> {
           stride = plan.count * size;
         }
         if constexpr (is_exact<F>) {
-          fold_exactly(narrow, x, stride, rows, out, tried);
+          fold_exactly(narrow, x, stride, rows, streams ? reinterpret_cast<char*>(results) : out, tried);
         } else {
           const bool in_place = plan.sink.direct && !streams && (rows == 1 || kept.out == result);
           A* to = in_place ? reinterpret_cast<A*>(out) : results;
           note(fold_rows(narrow, x, stride, rows, to));
-          if (streams) stream(out, reinterpret_cast<const char*>(results), rows * result);
-          else if (!in_place) scatter(out, kept.out, results, rows);
+          if (!streams && !in_place) scatter(out, kept.out, results, rows);
         }
+        if (streams) stream(out, reinterpret_cast<const char*>(results), rows * result);
         at.advance(rows);
         first += rows;
       }
