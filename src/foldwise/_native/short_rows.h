@@ -13,7 +13,7 @@ struct ShortRows : ReduceWork<F> {
   using Work::Work;
 
   static constexpr int64_t most_row_blocks = 8;
-  static constexpr int64_t batch = 256;
+  static constexpr int64_t few = 256, batch = size == 2 ? 4 * few : few;
   static constexpr int64_t least_in_floats = 64;
   static constexpr int64_t least_spread = 1024 / size;  // elements for which what is fetched is spread over the reading
   // Exact rows share one check of the flags: not so many that one of them is likely to raise one.
@@ -192,7 +192,7 @@ struct ShortRows : ReduceWork<F> {
     const int64_t item = item_size(plan.source.dtype);
     // Rows one after the other: if they are converted, all at once.
     const bool adjoin = !plan.source.mask && plan.fold_rank <= 1 && inner_fold().x == item && kept.x == plan.count * item;
-    const bool narrow = adjoin && plan.count >= 2 && plan.count <= most_interleaved_words && kept.size >= batch;
+    const bool narrow = adjoin && plan.count >= 2 && plan.count <= most_interleaved_words && kept.size >= few;
     // Of narrow rows results are a part of what memory moves: they go past the caches, from where a line of cache begins.
     const int64_t result = is_exact<F> ? item_size(plan.sink.dtype) : sizeof(A);
     const bool plainly = is_exact<F> ? plan.sink.kept == Kept::result : plan.sink.direct;
