@@ -215,7 +215,7 @@ struct Arg {
   static constexpr int64_t rows_ahead = 2;
   FW_INLINE void compare_row(const S* in, int64_t columns, Index row, int64_t ahead, A* held, Index* places) const {
     const auto compare = [&]<int N>(std::integral_constant<int, N>, int64_t c) FW_INLINED {
-      if (ahead) __builtin_prefetch(reinterpret_cast<const char*>(in + c) + ahead, 0, 2);
+      if (ahead) ask_for(in + c, ahead);
       const auto x = load<A, N>(in + c).v[0];
       auto value = load<A, N>(held + c).v[0];
       auto place = load<Index, N>(places + c).v[0];

@@ -260,7 +260,7 @@ struct ExactColumns : Strips<F> {
         const auto each_row = [&](auto&& add) FW_INLINED {
           repeat<R>([&](int r) FW_INLINED {
             const S* here = p[r] + v * W;
-            if (prefetch) __builtin_prefetch(reinterpret_cast<const char*>(here) + ahead, 0, 2);
+            if (prefetch) ask_for(here, ahead);
             add(r, here);
           });
         };

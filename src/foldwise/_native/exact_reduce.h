@@ -69,7 +69,7 @@ struct ExactSequences : ReduceWork<F> {
           Floats some;
           repeat<rows>([&](int j) FW_INLINED {
             const S* here = p + (r + j) * row + c;
-            if (c % line == 0) __builtin_prefetch(reinterpret_cast<const char*>(here) + prefetch_distance, 0, 2);
+            if (c % line == 0) ask_for(here, prefetch_distance);
             const auto x = load<float, N>(here);
             some = j == 0 ? x : some + x;
           });

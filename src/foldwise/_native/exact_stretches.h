@@ -118,7 +118,7 @@ class Stretches {
     Floats rests[4] = {};
     clear_flags();
     grid.take(whole, [&](int64_t i, auto) FW_INLINED {
-      __builtin_prefetch(reinterpret_cast<const char*>(p + i) + distance, 0, 2);
+      ask_second_for(p + i, distance);
       return F::template summand<0>(load<float, N>(p + i)).v[0];
     }, [&](int v, int64_t, Floats rest) FW_INLINED { rests[v] = added_aside(rest, rests[v]); });
     settle(&grid);
@@ -152,9 +152,7 @@ class Stretches {
     const auto summand = [&](auto k) {
       return [p, count](int64_t i, auto whole) FW_INLINED {
         if constexpr (decltype(k)::value == 0) {
-          if (i * static_cast<int64_t>(sizeof(S)) % 64 == 0) {
-            __builtin_prefetch(reinterpret_cast<const char*>(p + i) + prefetch_distance, 0, 2);
-          }
+          if (i * static_cast<int64_t>(sizeof(S)) % 64 == 0) ask_for(p + i, slow_prefetch_distance());
         }
         return F::template summand<decltype(k)::value>(loaded(p, i, count, whole)).v[0];
       };

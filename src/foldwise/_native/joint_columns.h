@@ -45,7 +45,7 @@ struct JointColumns<Joint<S, Folds...>> {
       std::tuple<typename Loop::template HeldColumns<Folds>...> held;
       const auto take = [&](int turn, int64_t row) FW_INLINED {
         const S* some = rows(row) + column;
-        __builtin_prefetch(reinterpret_cast<const char*>(some) + ahead, 0, 2);
+        ask_second_for(some, ahead);
         const auto x = in_register(load<typename Loop::Shared, N>(some));
         (std::get<I>(held).take(turn, some, x), ...);
       };

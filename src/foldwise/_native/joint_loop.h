@@ -130,7 +130,7 @@ struct Joint {
       const char* row = p;
       for (int pair = 0; pair < JointLoop::rows; pair += 2) {
         repeat<2>([&](int i) FW_INLINED {
-          __builtin_prefetch(row + ahead, 0, 2);
+          ask_for(row, ahead);
           const auto* some = reinterpret_cast<const S*>(row);
           const auto x = in_register(load<Shared, N>(some));
           (std::get<I>(held).take(i, some, x), ...);

@@ -1,4 +1,4 @@
-// Asking memory for the lines of cache that will be read soon: into the second cache, where they are in nobody's way.
+// Asking memory for the lines of cache that will be read soon.
 #pragma once
 #include <cstdlib>
 
@@ -7,16 +7,17 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
-// Not further ahead: at 8 KB exact sums of doubles lose a quarter of their speed. Nor nearer: memory that is fast is late by then,
-// for a loop with more to do for a line as well.
-constexpr int prefetch_distance = 5632;
-constexpr int stream_distance = 512;
+#if defined(__AVX512F__)
+FW_INLINE bool lines_come_first() { return zen5; }
+#else
+constexpr bool lines_come_first() { return false; }  // what has no AVX-512 is older
+#endif
 
-// The line of cache at `p`, or what there is in its place: of pairs that lie where memory goes on, the first is enough. (To ask
-// for it twice costs less than a branch.)
-FW_INLINE void fetch_line(const char* p, bool second, bool apart) {
-  __builtin_prefetch(p - (second && lines_come_in_pairs && !apart ? 64 : 0), 0, 2);
-}
+// Not further ahead: at 8 KB exact sums of doubles lose a quarter of their speed. Kernels that do much more than memory's time
+// allows ask for what is nearer, but for Zen 5, where it would be late.
+constexpr int prefetch_distance = 5632;
+FW_INLINE int64_t slow_prefetch_distance() { return lines_come_first() ? prefetch_distance : 2304; }
+constexpr int stream_distance = 512;
 
 // Some instructions that do nothing, beside each line that is asked for: a processor that looks at fewer loads at a time reads
 // memory faster, an Intel Xeon by a sixth. Whoever does more with a line than convert and add has no need of them.
@@ -26,9 +27,38 @@ FW_INLINE void hold_back() {
 #endif
 }
 
+// The line of cache that lies so many bytes ahead, for the second cache: for loops that lose more by another branch than by
+// waiting for it.
+template <class T>
+FW_INLINE void ask_second_for(const T* p, int64_t ahead = 0) {
+  __builtin_prefetch(reinterpret_cast<const char*>(p) + ahead, 0, 2);
+}
+
+// The same, for the first cache or the second, as the processor likes it.
+template <bool paced = false, class T>
+FW_INLINE void ask_for(const T* p, int64_t ahead = 0) {
+  if (lines_come_first()) {
+    __builtin_prefetch(reinterpret_cast<const char*>(p) + ahead, 0, 3);
+  } else {
+    ask_second_for(p, ahead);
+    if constexpr (paced) hold_back();
+  }
+}
+
+// The line of cache at `p`, or what there is in its place: of pairs that lie where memory goes on, the first is enough. (To ask
+// for it twice costs less than a branch.)
+template <bool paced = false>
+FW_INLINE void fetch_line(const char* p, bool second, bool apart) {
+  ask_for<paced>(p, second && lines_come_in_pairs && !apart ? -64 : 0);
+}
+
 // The lines of so many bytes.
 FW_INLINE void fetch_lines(const char* p, int64_t bytes, bool apart) {
-  for (int64_t line = 0; line < bytes; line += 64) fetch_line(p + line, line & 64, apart);
+  if (lines_come_first()) {
+    for (int64_t line = 0; line < bytes; line += 64) __builtin_prefetch(p + line, 0, 3);
+  } else {
+    for (int64_t line = 0; line < bytes; line += 64) fetch_line(p + line, line & 64, apart);
+  }
 }
 
 // What lies a little further on, `stride` bytes a step, will be read soon. What is read backwards comes into the first cache: from
@@ -39,7 +69,7 @@ FW_INLINE void fetch_ahead(const char* p, int64_t count, int64_t stride, int64_t
     for (int64_t back = 64; back < count * -stride + 64; back += 64) __builtin_prefetch(p - back, 0, 3);
   } else {
     p += distance;
-    for (int64_t line = 0; line < count * stride; line += 64) __builtin_prefetch(p + line, 0, 2);
+    fetch_lines(p, count * stride, true);
   }
 }
 

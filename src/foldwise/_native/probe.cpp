@@ -7,6 +7,7 @@
 #include "threads.h"
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #define FOLDWISE_WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -15,11 +16,21 @@
 
 namespace foldwise {
 
+namespace {
+
+// 0 where it is not AMD's.
+int family_of_amd() {
 #if defined(__x86_64__)
-const bool lines_come_in_pairs = (__builtin_cpu_init(), __builtin_cpu_is("amdfam19h"));
-#else
-const bool lines_come_in_pairs = false;
+  unsigned a, b, c, d;
+  __builtin_cpu_init();
+  if (__builtin_cpu_is("amd") && __get_cpuid(1, &a, &b, &c, &d)) return static_cast<int>((a >> 8 & 15) + (a >> 20 & 255));
 #endif
+  return 0;
+}
+
+}  // namespace
+
+const bool lines_come_in_pairs = family_of_amd() == 0x19, zen5 = family_of_amd() >= 0x1a;
 
 namespace {
 
@@ -27,10 +38,14 @@ constexpr std::int64_t piece = 1 << 20;
 
 FOLDWISE_WIDEST std::uint64_t read_all(const std::uint64_t* words, std::int64_t count) {
   const std::int64_t step = lines_come_in_pairs ? 16 : 8;
+  const auto ask = [](const std::uint64_t* line) {
+    if (zen5) __builtin_prefetch(line, 0, 3);
+    else __builtin_prefetch(line, 0, 2);
+  };
   std::uint64_t lanes[64] = {};
   std::int64_t i = 0;
   for (; i + 64 <= count; i += 64) {
-    for (std::int64_t ahead = 0; ahead < 64; ahead += step) __builtin_prefetch(words + i + 1024 + ahead, 0, 2);
+    for (std::int64_t ahead = 0; ahead < 64; ahead += step) ask(words + i + 1024 + ahead);
     for (int l = 0; l < 64; ++l) lanes[l] |= words[i + l];
   }
   for (; i < count; ++i) lanes[0] |= words[i];

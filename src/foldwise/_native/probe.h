@@ -8,6 +8,10 @@ namespace foldwise {
 // fifth of the speed. Elsewhere (Intel's, Zen 5) not to ask for it does.
 extern const bool lines_come_in_pairs;
 
+// Lines that are asked for had better come into the first cache at once on AMD's Zen 5, which reads on from the second at two
+// thirds of the speed. Elsewhere (Intel's, Zen 4) they would be in the way of what is read now.
+extern const bool zen5;
+
 // Reads every byte on the pool's threads; the value only keeps the reading from being dropped.
 std::uint64_t probe_read(const char* data, std::int64_t bytes);
 

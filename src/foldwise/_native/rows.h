@@ -94,7 +94,7 @@ FW_OUTLINE void fold_streams(const Rows<typename F::Source>& rows, int64_t row, 
     const int64_t column = std::min(v * W, last), ahead = onward(column * int64_t{sizeof(S)});
     const auto next = [&](int r) FW_INLINED {
       const S* here = p[r] + column;
-      __builtin_prefetch(reinterpret_cast<const char*>(here) + ahead, 0, 2);
+      ask_for(here, ahead);
       return here;
     };
     typename T::Acc acc = fresh ? T::load(next(0)) : joined<F, W>(out[v], next(0));
@@ -179,13 +179,13 @@ FW_INLINE void fold_lanes_apart(const Rows<typename F::Source>& rows, int64_t la
   if constexpr (step == T::L) {
     const auto* here = rows(lane) + column;
     repeat<G>([&](int g) FW_INLINED {
-      if (ahead) __builtin_prefetch(reinterpret_cast<const char*>(here + g * W) + ahead, 0, 2);
+      if (ahead) ask_for(here + g * W, ahead);
       acc[g] = T::load(here + g * W);
     });
     for (int64_t row = lane + step; row < rows.count; row += step) {
       here = rows(row) + column;
       repeat<G>([&](int g) FW_INLINED {
-        if (ahead) __builtin_prefetch(reinterpret_cast<const char*>(here + g * W) + ahead, 0, 2);
+        if (ahead) ask_for(here + g * W, ahead);
         acc[g] = joined<F, W>(acc[g], here + g * W);
       });
     }

@@ -134,7 +134,7 @@ struct Scan : ScanWork<F> {
       AccOf<G, 8> packs[8];
       repeat<8>([&](int s) FW_INLINED {
         const S* here = in + s * segment_size + i;
-        if (s < fetched_by_totals && ahead && i % line == 0) __builtin_prefetch(reinterpret_cast<const char*>(here) + ahead, 0, 2);
+        if (s < fetched_by_totals && ahead && i % line == 0) ask_for(here, ahead);
         packs[s] = G::start(load<A, 8>(here));
       });
       so_far = G::merge(so_far, lasts_of_packs<G>(packs));
@@ -410,8 +410,8 @@ struct Scan : ScanWork<F> {
               if (few && r >= rows) return;
               const S* here = in[r] + v * W;
               // Next are the rows below; of few rows it is the strip beside.
-              if (ahead) __builtin_prefetch(reinterpret_cast<const char*>(here) + pack_size * plan.along.x, 0, 2);
-              if (few) __builtin_prefetch(here + cached_columns, 0, 2);
+              if (ahead) ask_second_for(here, pack_size * plan.along.x);
+              if (few) ask_second_for(here + cached_columns);
               acc[r] = F::start(load<A, W>(here));
             });
             if constexpr (!any_order<F>) prefix_of_rows<F, W>(acc, few ? rows : pack_size);

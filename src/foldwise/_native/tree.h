@@ -85,8 +85,8 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
     const auto fetch = [&](int g) FW_INLINED {
       constexpr int bytes = W * static_cast<int>(sizeof(*p));
       if (!prefetch || g * bytes % 64 || g * bytes >= pace) return;
-      fetch_line(soon + g * bytes, g * bytes & 64, ahead.apart);
-      if constexpr (static_lanes && bytes >= 32) hold_back();  // else there is more to do with a line
+      constexpr bool paced = static_lanes && bytes >= 32;  // else there is more to do with a line
+      fetch_line<paced>(soon + g * bytes, g * bytes & 64, ahead.apart);
     };
     if (resume) {
       repeat<G>([&](int g) FW_INLINED { acc[g] = tile[first + g]; });
