@@ -53,6 +53,7 @@ struct SequenceTaker : Taker {
 
 constexpr int64_t side_by_side_bytes = 128 << 10;
 constexpr int64_t small_unit_bytes = 8 << 10;  // what one of a company does at once
+constexpr int64_t turn_bytes = 2048;           // of elements that do not lie in order
 constexpr int64_t company_chunk_bytes = 1 << 20;
 constexpr int64_t room_on_stack = 4 << 10;  // where each of a company keeps what short rows leave: its own costs them a third of their time
 
@@ -111,13 +112,23 @@ struct Sequences {
     Cursor each(elements, plan.fold_rank, x, mask, first * k);
     while (count) {
       const int64_t some = std::min(most, count);
-      if (fetches && line.x <= 64) fetch_ahead(copied ? from.x : each.x, some, line.x, 4096);
-      if (!copied) fold.read(reduction, gathered.begin(), each, some * k);
-      else for (int64_t done = 0; done < some;) {
-        const int64_t here = std::min(some - done, from.left_in_line());
-        std::memcpy(gathered.begin() + done * step, from.x, here * step);
-        from.advance(here);
-        done += here;
+      const bool fetched = fetches && line.x <= 64;
+      if (!copied) {
+        // In turns: little is asked for while as much is read.
+        const int64_t turn = fetched ? std::max<int64_t>(1, turn_bytes / std::max<int64_t>(std::abs(line.x), 1)) : some;
+        for (int64_t done = 0, here; done < some; done += here) {
+          here = std::min(turn, some - done);
+          if (fetched) fetch_ahead(each.x, here, line.x, lines_come_first() ? 8192 : 4096);
+          fold.read(reduction, gathered.begin() + done * step, each, here * k);
+        }
+      } else {
+        if (fetched) fetch_ahead(from.x, some, line.x, 4096);
+        for (int64_t done = 0; done < some;) {
+          const int64_t here = std::min(some - done, from.left_in_line());
+          std::memcpy(gathered.begin() + done * step, from.x, here * step);
+          from.advance(here);
+          done += here;
+        }
       }
       visit(gathered.begin(), some, nullptr);
       count -= some;
