@@ -135,6 +135,17 @@ def test_folds_that_share_a_loop(dtype: str) -> None:
             agree(y, axis, ("l2", "sum", "sumsquare", "min", "max", "mean"))
 
 
+@pytest.mark.parametrize("shape,axis", SHARED)
+def test_means_of_int64_share_a_loop(shape: tuple[int, ...], axis: Any) -> None:
+    """They are exact: sums of 128 bits, which no others are."""
+    limits = np.iinfo(np.int64)
+    x = np.random.default_rng(5).integers(limits.min, limits.max, shape, endpoint=True)
+    for y in (x, np.abs(x), values("int64", shape)):
+        for names in itertools.permutations(("mean", "max", "sum", "l2"), 3):
+            agree(y, axis, (*names, "min"))
+        agree(y, axis, ("max", "mean", "min"))
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int32", "int64"])
 def test_columns_in_steps(dtype: str, threads: int) -> None:

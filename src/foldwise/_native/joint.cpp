@@ -10,9 +10,9 @@ namespace {
 
 // As they fold by themselves: integers are squared as floats, for norms.
 template <FoldId id, class S> using Reduced = typename FoldOf<id>::template Reduced<S>;
-template <class S>
-using Four = Joint<S, Reduced<FoldId::sum, S>, Reduced<FoldId::max, S>, Reduced<FoldId::min, S>,
-                  Reduced<FoldId::sumsquare, std::conditional_t<std::is_integral_v<S>, double, S>>>;
+template <class S, class... More>
+using AllOf = Joint<S, Reduced<FoldId::sum, S>, Reduced<FoldId::max, S>, Reduced<FoldId::min, S>,
+                    Reduced<FoldId::sumsquare, std::conditional_t<std::is_integral_v<S>, double, S>>, More...>;
 
 template <class S, class... Folds>
 constexpr JointLoop loop_of(Joint<S, Folds...>) {
@@ -21,19 +21,19 @@ constexpr JointLoop loop_of(Joint<S, Folds...>) {
   return {Loop::N, {sizeof(typename Folds::Source)...}, {std::is_floating_point_v<typename Folds::Value>...},
           Spans::state_bytes, Spans::open, Spans::take, Spans::close, Spans::fold, JointColumns<Loop>::fold, Loop::fold_columns};
 }
-template <class S> constexpr JointLoop four = loop_of(Four<S>{});
+template <class S, class... More> constexpr JointLoop loop = loop_of(AllOf<S, More...>{});
 
 // Built for size there are none: a template, so that they are not built either.
 template <bool there_are>
-const JointLoop* loop_for(Dtype source) {
+const JointLoop* loop_for(Dtype source, bool exactly) {
   if constexpr (there_are) {
     switch (source) {
-      case Dtype::float16: return &four<half>;
-      case Dtype::bfloat16: return &four<bfloat>;
-      case Dtype::float32: return &four<float>;
-      case Dtype::float64: return &four<double>;
-      case Dtype::int32: return &four<std::int32_t>;
-      case Dtype::int64: return &four<int64_t>;
+      case Dtype::float16: return &loop<half>;
+      case Dtype::bfloat16: return &loop<bfloat>;
+      case Dtype::float32: return &loop<float>;
+      case Dtype::float64: return &loop<double>;
+      case Dtype::int32: return &loop<std::int32_t>;
+      case Dtype::int64: return exactly ? &loop<int64_t, Reduced<FoldId::judged_sum, int64_t>> : &loop<int64_t>;
       default: break;
     }
   }
@@ -70,14 +70,15 @@ bool takes(const JointLoop& loop, const Member& member, const ReducePlan& like) 
 
 }  // namespace
 
-const JointLoop* joint_loop_for(Dtype source) { return loop_for<!small>(source); }
+const JointLoop* joint_loop_for(Dtype source, bool exactly) { return loop_for<!small>(source, exactly); }
 
 void fold_jointly(Member* members, int count) {
   for (Member* leader = members; leader < members + count; ++leader) {
     const ReducePlan& plan = leader->plan;
     if (leader->done || !plan.source.direct || plan.fold_rank != 1) continue;
     const bool rows = are_rows(plan);
-    const JointLoop* loop = rows || are_few_rows(plan) ? joint_loop_for(plan.source.dtype) : nullptr;
+    const bool exactly = std::any_of(members, members + count, [](const Member& each) { return each.part == Part::exact_total; });
+    const JointLoop* loop = rows || are_few_rows(plan) ? joint_loop_for(plan.source.dtype, exactly) : nullptr;
     if (!loop || !takes(*loop, *leader, plan)) continue;
     JointPlans all{plan, is_from_memory(plan.outputs * plan.count * item_size(plan.source.dtype))};
     for (Member* each = members; each < members + count; ++each) {
@@ -113,9 +114,12 @@ void ColumnTaker::lead(const char* p, int64_t stride, int64_t rows, int64_t colu
 }
 
 void arrange(std::span<Partner* const> company) {
+  const bool exactly = std::any_of(company.begin(), company.end(), [](Partner* each) {
+    return each && static_cast<Taker*>(each)->part == Part::exact_total;
+  });
   for (Partner* each : company) {
     auto* leader = static_cast<Taker*>(each);
-    const JointLoop* loop = leader && leader->may_lead && !leader->loop ? joint_loop_for(leader->source) : nullptr;
+    const JointLoop* loop = leader && leader->may_lead && !leader->loop ? joint_loop_for(leader->source, exactly) : nullptr;
     if (!loop) continue;
     Taker* parts[parts_in_loop] = {};
     int count = 0;

@@ -48,8 +48,8 @@ struct JointLoop {
   void (*fold_columns)(const char* p, int64_t stride, int64_t columns, char* const (*tiles)[2], unsigned resumed, const Onward& onward);
 };
 
-// Null where there is none.
-const JointLoop* joint_loop_for(Dtype source);
+// Null where there is none. Exactly: with integers' sums in 128 bits, of which their means are made.
+const JointLoop* joint_loop_for(Dtype source, bool exactly = false);
 
 // One of a company whose elements such a loop may take. Of several that are alike one leads: it takes those of the others, too.
 struct Taker : Partner {

@@ -17,7 +17,7 @@ struct Joint {
   }();
   template <class F> static constexpr int vectors_of = L_vectors<F> / slices;
   static constexpr int registers = vector_bytes == 64 ? 16 : 8;
-  static constexpr int at_once = std::clamp(registers / (vectors_of<Folds> + ...), 1, slices);
+  static constexpr int at_once = std::bit_floor(unsigned(std::clamp(registers / (vectors_of<Folds> + ...), 1, slices)));
 
   // What folds in vectors of N elements share.
   using Shared = typename std::tuple_element_t<widest, std::tuple<Folds...>>::Value;

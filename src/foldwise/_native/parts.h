@@ -10,5 +10,6 @@ template <class S, class A> constexpr Part part_of<Sum<S, A>> = Part::total;
 template <class S, class A> constexpr Part part_of<Max<S, A>> = Part::largest;
 template <class S, class A> constexpr Part part_of<Min<S, A>> = Part::smallest;
 template <class S, class A> constexpr Part part_of<Squares<S, A>> = Part::squares;
+template <class S, class A> constexpr Part part_of<JudgedSum<S, A>> = Part::exact_total;
 
 }  // namespace foldwise::FOLDWISE_ISA

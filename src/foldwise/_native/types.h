@@ -104,7 +104,7 @@ struct ScanPlan {
 };
 
 // What there are loops for that fold several at once: all of these. Whoever is not asked for is folded all the same, and forgotten.
-enum class Part : std::uint8_t { total, largest, smallest, squares, none };
+enum class Part : std::uint8_t { total, largest, smallest, squares, exact_total, none };
 constexpr int parts_in_loop = static_cast<int>(Part::none);
 
 // One fold over one kernel dtype on one ISA. Both return false when an integer overflowed that was not to wrap.
