@@ -254,7 +254,7 @@ struct ExactColumns : Strips<F> {
       const S* p[R];
       for (int r = 0; r < R; ++r) p[r] = rows(first + r) + column;
       constexpr int64_t vector_bytes = W * int64_t{sizeof(S)};
-      const Onward onward(rows, R, width * vector_bytes, rows.ahead(0, R));
+      const Onward onward(rows, R, width * vector_bytes, rows.ahead(0, R), true);
       const auto fold_vectors = [&]<int G>(std::integral_constant<int, G>, int64_t v) FW_INLINED {
         const int64_t ahead = onward(v * vector_bytes);
         const auto each_row = [&](auto&& add) FW_INLINED {
