@@ -27,18 +27,18 @@ struct Rows {
 struct Onward {
   int64_t near, next, turn, span;
 
-  // `to_next`: from each of the rows to the one that comes next in its place. Long ones that follow each other in memory Zen 5
-  // wants to be asked for twice as early.
-  FW_INLINE Onward(int64_t side_by_side, int64_t row_bytes, int64_t to_next, bool neighbours = false)
+  // `to_next`: from each of the rows to the one that comes next in its place. Zen 5 wants to be asked for long ones twice as early,
+  // but for those that are few.
+  FW_INLINE Onward(int64_t side_by_side, int64_t row_bytes, int64_t to_next, bool early = false)
       : near(prefetch_distance / side_by_side), span(row_bytes) {
     if (row_bytes < 4 * near) near = row_bytes;
-    else if (neighbours && lines_come_first()) near *= 2;
+    else if (early && lines_come_first()) near *= 2;
     next = near - row_bytes + to_next;
     turn = row_bytes - near;
   }
   template <class S>
-  FW_INLINE Onward(const Rows<S>& rows, int64_t side_by_side, int64_t row_bytes, int64_t to_next, bool neighbours = false)
-      : Onward(side_by_side, row_bytes, to_next, neighbours) {
+  FW_INLINE Onward(const Rows<S>& rows, int64_t side_by_side, int64_t row_bytes, int64_t to_next, bool early = false)
+      : Onward(side_by_side, row_bytes, to_next, early) {
     if (rows.places) near = next = stream_distance;
   }
   // Only a part of the rows that come next, whose other parts are fetched by others: one of `company`, at `place`.
@@ -137,7 +137,7 @@ FW_INLINE void fold_rows_streaming(const Rows<typename F::Source>& rows, int64_t
     }
     const auto onward = [&](int64_t row, int side_by_side) {
       const int64_t later = row + side_by_side * T::L, next = later < rows.count ? later : lane + 1 < lanes ? lane + 1 : rows.count;
-      return Onward(rows, side_by_side, width * T::W * int64_t{sizeof(typename F::Source)}, rows.ahead(row, next));
+      return Onward(rows, side_by_side, width * T::W * int64_t{sizeof(typename F::Source)}, rows.ahead(row, next), true);
     };
     fold_lane<F>(rows, lane, rows.count, true, width, (width - 1) * T::W, onward, out);
   }
