@@ -179,6 +179,8 @@ struct Scan : ScanWork<F> {
     if (flows) {
       const bool comes = streaming && !plan.nest_rank && std::abs(plan.along.x) <= 64;
       if (reversed_out) out -= (n - 1) * static_cast<int64_t>(sizeof(Out));
+      // What the last results share a line with waits for memory: it had better come before they are there.
+      if (streaming) __builtin_prefetch(reversed_out ? out : out + (n - 1) * static_cast<int64_t>(sizeof(Out)), 1, 3);
       Flow flow(*this, x, piecewise ? gathered : nullptr, comes ? distance : 0, n, streaming ? out : nullptr);
       scan_segment(in, n, carry, flow.results, &flow);
       if (streaming) flow.finish();
