@@ -135,7 +135,7 @@ def test_folds_that_share_a_loop(dtype: str) -> None:
             agree(y, axis, ("l2", "sum", "sumsquare", "min", "max", "mean"))
 
 
-@pytest.mark.parametrize("shape,axis", SHARED)
+@pytest.mark.parametrize(("shape", "axis"), SHARED)
 def test_means_of_int64_share_a_loop(shape: tuple[int, ...], axis: Any) -> None:
     """They are exact: sums of 128 bits, which no others are."""
     limits = np.iinfo(np.int64)
