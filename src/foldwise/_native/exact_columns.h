@@ -208,7 +208,7 @@ struct ExactColumns : Strips<F> {
   }
 
   // A few rows in registers, and from there to their results, some columns at a time; false where these were not exact,
-  // after some of them have been written.
+  // after some of them have been written. What skips columns is a vector wide: it is written at once.
   bool fold_few_rows(Patience& floats, int64_t unit, const StripRoom<S>& room) const {
     constexpr int64_t some = F::parts == 1 ? 512 : 128;
     if constexpr (adds_short_floats<F>) {
@@ -234,15 +234,22 @@ struct ExactColumns : Strips<F> {
     const Rows<S> rows = rows_of(unit, 0, plan.count, room);
     const int64_t width = vectors_of(unit) * W;
     if (width < N) return false;
-    float sums[In::most_columns];
-    clear_flags();
-    for (int64_t c = 0; c < width; c += N) {
-      const int64_t at = std::min(c, width - N);
-      store_floats(sums + at, few_rows_vector<AsDefault<F>>(rows, at));
+    constexpr int64_t some = 512;
+    const int64_t skipped = In::skipped_of(unit), columns = columns_of(unit) + skipped;
+    const auto scatter_floats = scatter_for<float>(plan.sink.dtype);
+    float sums[some + N];
+    for (int64_t first = 0, here; first < width; first += here) {
+      here = width - first < some + N ? width - first : some;  // the last ones are a vector at least
+      clear_flags();
+      for (int64_t c = 0; c < here; c += N) {
+        const int64_t at = std::min(c, here - N);
+        store_floats(sums + at, few_rows_vector<AsDefault<F>>(rows, first + at));
+      }
+      settle(sums);
+      if (lost_bits()) return false;
+      const int64_t written = std::min(here, columns - first) - skipped;
+      scatter_floats(In::out_of(unit) + first * kept.out, kept.out, sums + skipped, written);
     }
-    settle(sums);
-    if (lost_bits()) return false;
-    scatter_for<float>(plan.sink.dtype)(In::out_of(unit), kept.out, sums + In::skipped_of(unit), columns_of(unit));
     return true;
   }
 
