@@ -45,7 +45,7 @@ struct ScanWork {
         streaming(is_out(p.sink.dtype) && p.lines * p.length * static_cast<int64_t>(sizeof(Out)) > stream_bytes) {}
 
   static void share_lines(int64_t units, int64_t unit_bytes, Pieces pieces) {
-    share(units, unit_bytes, pieces, {least_shared, 2 * least_shared});
+    share(units, unit_bytes, pieces, {least_shared, least_shared, 2 * least_shared});
   }
 
   // A line, or a place in one.

@@ -30,71 +30,138 @@ void pause_cpu() {
 #endif
 }
 
-// Tasks that are claimed in rising order.
-struct alignas(64) Stretch {
-  std::atomic<std::int64_t> next{0};
-  std::int64_t end = 0;
+// A job by its number, and the next of its tasks that nobody has taken, in one word.
+struct Claims {
+  static constexpr int bits = 24;
+  static constexpr std::uint64_t none = (std::uint64_t{1} << bits) - 1;  // while the tasks are being laid out
+  std::uint64_t word;
+
+  std::uint64_t job() const { return word >> bits; }
+  std::int64_t next() const { return static_cast<std::int64_t>(word & none); }
+  bool laid_out() const { return (word & none) != none; }
+  static std::uint64_t of(std::uint64_t job, std::uint64_t next) { return job << bits | next; }
+};
+
+constexpr int most_threads = 1024;  // as config.py has it
+
+// What one thread is to do, all of it on lines of its own, so that a worker learns it by one look at another processor's
+// memory. Whoever takes a task compares the job's number with the one that it began: one that comes late takes nothing.
+struct alignas(128) Seat {
+  std::atomic<std::uint64_t> claims{0};
+  std::atomic<std::int64_t> end{0};
+  std::atomic<Task> task{nullptr};
+  std::atomic<void*> context{nullptr};
+  std::atomic<int> threads{0};
+  std::atomic<std::int64_t> finished{0};  // tasks of all jobs so far, by who sits here
+
+  Claims seen() const { return {claims.load(std::memory_order_acquire)}; }
+
+  // What is in the seat may be read for the job before: its claims are closed first, so nothing is taken on that ground.
+  void lay_out(std::uint64_t job, std::int64_t first, std::int64_t last, Task body, void* data, int how_many) {
+    end.store(last, std::memory_order_release);
+    task.store(body, std::memory_order_release);
+    context.store(data, std::memory_order_release);
+    threads.store(how_many, std::memory_order_release);
+    claims.store(Claims::of(job, static_cast<std::uint64_t>(first)), std::memory_order_release);
+  }
+
+  // The next task, or -1.
+  std::int64_t take(std::uint64_t job) {
+    for (Claims now = seen(); now.job() == job && now.laid_out() && now.next() < end.load(std::memory_order_acquire);) {
+      if (claims.compare_exchange_weak(now.word, now.word + 1, std::memory_order_acq_rel, std::memory_order_acquire)) return now.next();
+    }
+    return -1;
+  }
+};
+
+// Whether a line of memory comes from a worker as from a core next door, that shares a cache with the caller's, or as from
+// afar: then a job costs two microseconds more, and small ones are done sooner alone. Virtual machines do not tell, and move.
+class Distance {
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::nanoseconds next_door{120};
+  static constexpr int jobs = 16, calls = 2048, trials = 8;
+  int until_look_ = 0;
+  std::chrono::nanoseconds before_{0};
+  std::atomic<bool> far_{false};
+  std::atomic<int> asked_{0};
+
+ public:
+  // Now and then by the clock: an interruption may look like a distance, two in a row hardly do.
+  template <class Fetch>
+  void look(Fetch&& fetch) {
+    if (--until_look_ > 0) return;
+    until_look_ = jobs;
+    const auto start = Clock::now();
+    fetch();
+    const std::chrono::nanoseconds took = Clock::now() - start;
+    far_.store(std::min(took, before_) > next_door, std::memory_order_relaxed);
+    before_ = took;
+  }
+
+  // What is far is tried once in a while, or it would stay so.
+  bool far() {
+    return far_.load(std::memory_order_relaxed) && asked_.fetch_add(1, std::memory_order_relaxed) % calls >= trials;
+  }
 };
 
 // One job at a time. The caller works too; whoever finds no task left leaves. A worker that has just worked spins for
 // a moment before it sleeps, because waking it costs more than most jobs take.
 struct Pool {
   std::mutex busy;  // held by the caller whose job runs
-  std::mutex sleep;
-  std::condition_variable wake;
-  std::atomic<std::uint64_t> generation{0};
-  std::atomic<int> awake{0};
-  std::atomic<int> inside{0};  // workers that may still read the job
-  std::atomic<bool> open{false};
-  std::unique_ptr<Stretch[]> stretches;
-  int stretch_count = 0, most_stretches = 0;
-  Task task = nullptr;
-  void* context = nullptr;
-  int invited = 0;  // workers 0..invited-1 take part
+  std::uint64_t job = 0;
+  std::int64_t given_out = 0;  // tasks of all jobs so far
   struct Worker {
     pthread_t thread;
     int avoided;  // the processor that its last caller ran on
   };
   std::vector<Worker> workers;
+  int invited = 0;  // of them
+  Distance distance;
+  alignas(128) std::atomic<int> awake{0};
+  std::mutex sleep;
+  std::condition_variable wake;
+  Seat seats[most_threads];  // the caller's, and one for each worker
 
-  void lay_out(std::int64_t tasks, int into) {
-    if (into > most_stretches) stretches = std::make_unique<Stretch[]>(static_cast<std::size_t>(most_stretches = into));
-    stretch_count = into;
-    for (int i = 0; i < into; ++i) {
-      stretches[i].next.store(tasks * i / into, std::memory_order_relaxed);
-      stretches[i].end = tasks * (i + 1) / into;
+  // One's own tasks first, so that a thread meets again what it has in its cache; then what the others have left.
+  void work(int who, std::uint64_t job, std::int64_t task = -1) {
+    Seat& own = seats[who];
+    const Task body = own.task.load(std::memory_order_acquire);
+    void* const context = own.context.load(std::memory_order_acquire);
+    const int threads = own.threads.load(std::memory_order_acquire);
+    for (int i = 0; i < threads; ++i) {
+      Seat& seat = seats[(who + i) % threads];
+      for (; task >= 0 || (task = seat.take(job)) >= 0; task = -1) {
+        body(context, task);
+        own.finished.store(own.finished.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+      }
     }
   }
 
-  // One's own stretch first, so that a thread meets again what it has in its cache; then what the others have left.
-  void work(int who) {
-    for (int i = 0; i < stretch_count; ++i) {
-      Stretch& stretch = stretches[(who + i) % stretch_count];
-      for (std::int64_t index; (index = stretch.next.fetch_add(1, std::memory_order_relaxed)) < stretch.end;) task(context, index);
-    }
+  // What a task refers to lies in its callers' frames, above it: all of it at once, where one would lead to the next.
+  static void ask_for_frames(const void* context) {
+    for (int line = 0; line < 8; ++line) __builtin_prefetch(static_cast<const char*>(context) + 64 * line);
   }
 
-  void serve(int number) {
+  void serve(int who) {
     FloatEnvironment environment;
-    std::uint64_t seen = 0;
+    std::uint64_t done = 0;
+    const auto job = [&] {  // 0 while there is none but what is done
+      const Claims now = seats[who].seen();
+      return now.laid_out() && now.job() != done ? now.job() : 0;
+    };
     awake.fetch_add(1);
     for (;;) {
       constexpr int spins = 4000;
-      int spin = 0;
-      while (generation.load(std::memory_order_acquire) == seen) {
-        if (++spin < spins) {
-          pause_cpu();
-          continue;
-        }
+      std::uint64_t next = 0;
+      for (int spin = 0; !(next = job()) && spin < spins; ++spin) pause_cpu();
+      if (!next) {
         std::unique_lock lock(sleep);
         awake.fetch_sub(1);
-        wake.wait(lock, [&] { return generation.load() != seen; });
+        wake.wait(lock, [&] { return (next = job()) != 0; });
         awake.fetch_add(1);
       }
-      seen = generation.load(std::memory_order_acquire);
-      inside.fetch_add(1);
-      if (open.load() && number < invited) work(number + 1);
-      inside.fetch_sub(1);
+      ask_for_frames(seats[who].context.load(std::memory_order_acquire));
+      work(who, done = next);
     }
   }
 
@@ -111,27 +178,41 @@ struct Pool {
     }
   }
 
+  // The caller has its first task at once. A worker that falls asleep just now may miss the others: the caller does them.
   void run(std::int64_t tasks, Task body, void* data, int threads, Order order) {
-    lay_out(tasks, order == Order::rising ? 1 : threads);
-    task = body;
-    context = data;
     invited = threads - 1;
     while (std::ssize(workers) < invited) {
-      std::thread worker([this, number = static_cast<int>(workers.size())] { serve(number); });
+      std::thread worker([this, who = static_cast<int>(workers.size()) + 1] { serve(who); });
       workers.push_back({worker.native_handle(), -1});
       worker.detach();
     }
-    open.store(true);
-    generation.fetch_add(1);
+    ++job;
+    given_out += tasks;
+    for (Seat& seat : std::span(seats).first(static_cast<std::size_t>(threads))) {
+      seat.claims.store(Claims::of(job, Claims::none), std::memory_order_relaxed);
+    }
+    if (awake.load() == std::ssize(workers)) {
+      Seat& last = seats[invited];
+      distance.look([&] { last.claims.exchange(Claims::of(job, Claims::none)); });
+    }
+    for (int who = threads - 1; who >= 0; --who) {
+      const std::int64_t first = order == Order::rising ? (who ? tasks : 0) : tasks * who / threads;
+      const std::int64_t last = order == Order::rising ? tasks : tasks * (who + 1) / threads;
+      seats[who].lay_out(job, who ? first : 1, last, body, data, threads);
+    }
     if (awake.load() < std::ssize(workers)) {
       send_elsewhere();
       { std::lock_guard lock(sleep); }
       wake.notify_all();
     }
-    work(0);
-    // Closed first: a worker that arrives late sees it and keeps out; one that is inside is waited for.
-    open.store(false);
-    while (inside.load() != 0) pause_cpu();
+    work(0, job, 0);
+    while (finished() != given_out) pause_cpu();
+  }
+
+  std::int64_t finished() const {
+    std::int64_t all = 0;
+    for (const Seat& seat : std::span(seats).first(workers.size() + 1)) all += seat.finished.load(std::memory_order_acquire);
+    return all;
   }
 };
 
@@ -184,7 +265,7 @@ int thread_count() {
   if (alone_here) return 1;
   const int count = configured.load(std::memory_order_relaxed);
   if (count) return count;
-  const int cpus = available_cpus();
+  const int cpus = std::min(available_cpus(), most_threads);
   configured.store(cpus, std::memory_order_relaxed);
   return cpus;
 }
@@ -194,13 +275,14 @@ void set_thread_count(int count) { configured.store(count, std::memory_order_rel
 int threads_for(std::int64_t bytes, Worth worth) {
   const int threads = thread_count();
   if (threads == 1 || bytes < worth.sharing) return 1;
+  if (bytes < worth.sharing_afar && pool->distance.far()) return 1;
   return bytes >= worth.waking || pool->awake.load() > 0 || streak.goes_on() ? threads : 1;
 }
 
 void run_tasks(std::int64_t count, Task task, void* context, Order order) {
   const int threads = count < thread_count() ? static_cast<int>(count) : thread_count();
   // A second caller, or a task that calls in turn, does its own work rather than wait.
-  if (threads > 1) {
+  if (threads > 1 && count < static_cast<std::int64_t>(Claims::none)) {
     std::unique_lock lock(pool->busy, std::try_to_lock);
     if (lock.owns_lock()) return pool->run(count, task, context, threads, order);
   }

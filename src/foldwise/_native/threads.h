@@ -56,12 +56,12 @@ void parallel(std::int64_t count, F&& body, Order order = Order::any) {
             const_cast<void*>(static_cast<const void*>(&body)), order);
 }
 
-// From how many bytes on work is shared with workers that are awake, or if it follows some like it at once; and from how many
-// on it is worth waking them.
+// From how many bytes on work is shared with workers that are awake, or if it follows some like it at once; with such that share
+// no cache with the caller; and from how many on it is worth waking them.
 struct Worth {
-  std::int64_t sharing, waking;
+  std::int64_t sharing, sharing_afar, waking;
 };
-constexpr Worth worth_of_reductions{512 << 10, 3 << 20};
+constexpr Worth worth_of_reductions{512 << 10, 1 << 20, 3 << 20};
 
 // How many threads so much work deserves now.
 int threads_for(std::int64_t bytes, Worth worth = worth_of_reductions);
