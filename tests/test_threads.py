@@ -210,7 +210,7 @@ assert os.sched_getaffinity(int(worker))
 
 
 def test_a_late_worker_takes_nothing_of_the_next_job() -> None:
-    """More workers than processors, so that most come late, and every job has other data, in another place, than the one before."""
+    """More workers than processors, so that most come late; each job has other data, elsewhere, than the one before."""
     inputs = [np.full((256, 512), value, np.float64) for value in range(1, 6)]
     for turn in range(4000):
         fw.set_num_threads((2, 9, 3, 6)[turn % 4])
