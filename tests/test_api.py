@@ -18,6 +18,7 @@ from marks import EVERY_DTYPE, EVERY_FOLD, EVERY_ISA
 from trees import Array
 
 import foldwise as fw
+from foldwise import arguments, entrances, folds
 
 # ---- names and signatures
 
@@ -245,6 +246,33 @@ def test_subclasses_are_folded_as_arrays(fold: Fold) -> None:
     assert type(fold.of(fw)(x, axis=0)) is np.ndarray
     memory = np.arange(4.0).view(np.memmap)
     assert type(fold.of(fw)(memory, axis=0)) in (np.float64, np.bool_, np.ndarray)
+
+
+@pytest.mark.parametrize("accuracy", ["default", "exact"])
+def test_the_core_answers_as_the_general_functions_do(accuracy: str) -> None:
+    """Every function, from every dtype into every other: the same bits, or the same refusal."""
+    for code, (name, fold) in enumerate(entrances.ENTRANCES):
+        if fold in folds.PLACES:
+            continue
+        scans = name != fold.name
+        general: Any = entrances.scan_general if scans else entrances.reduce_general
+        public: Any = entrances.scan if scans else entrances.reduce
+        rest = (False, False, False) if scans else (True, None, None)
+        for source in arguments.NUMPY:
+            x = np.arange(1, 13).reshape(3, 4).astype(source)
+            choice = "dtype" in inspect.signature(getattr(fw, name)).parameters
+            chosen = (*arguments.NUMPY, source.type, source.name) if choice else ()
+            for result in (None, *chosen):
+                asked = code, x, 0, result, None, *rest, "wrap", accuracy
+                assert outcome(public, asked) == outcome(general, asked), (name, source, result)
+
+
+def outcome(function: Any, asked: tuple[Any, ...]) -> tuple[Any, ...]:
+    try:
+        found = function(*asked)
+    except fw.FoldwiseError as error:
+        return type(error), str(error)
+    return found.dtype, found.shape, found.tobytes()
 
 
 @EVERY_FOLD

@@ -79,7 +79,8 @@ def empty(shape: tuple[int, ...], code: int, like: NDArray[Any] | None, /) -> ND
 def keep_memory(most: int, /) -> None: ...
 def configure(
     numbers: tuple[int, ...],
-    entrances: tuple[tuple[_Route, ...], ...],
+    entrances: int,
+    route: Callable[[int, int, int, int], _Route],
     general: tuple[Callable[..., Any], ...],
     words: tuple[str, str, str],
     /,

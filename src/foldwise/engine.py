@@ -463,16 +463,14 @@ def route(fold: Fold, source: Dtype, result: Dtype, accuracy: Accuracy, scans: b
     return way.kernel, way.column, result.code, ending, number, integer
 
 
-def configure(functions: Sequence[tuple[str, Fold]], general: dict[str, Callable[..., Any]]) -> None:
-    """Tell the core what is declared here: dtypes, the folds of the public functions, who takes what is not plain."""
-    ways: tuple[Accuracy, Accuracy] = ("default", "exact")
+NOWHERE: Final[Route] = -1, 0, 0, 0, 0.0, 0
 
-    def routes(fold: Fold, scans: bool) -> tuple[Route, ...]:
-        return tuple(route(fold, dtype, fold.result(dtype), way, scans) for way in ways for dtype in dtypes.TABLE)
 
-    entrances = tuple(routes(fold, scans=name != fold.name) for name, fold in functions)
+def configure(functions: int, asked_route: Callable[..., Route], general: dict[str, Callable[..., Any]]) -> None:
+    """Tell the core what is declared: dtypes, how many functions, whom it asks for routes, who takes the rest."""
     numbers = tuple(numpy.num for numpy in NUMPY)
-    _native.configure(numbers, entrances, tuple(general[kind] for kind in CORE), ("wrap", *ways))
+    words = "wrap", "default", "exact"
+    _native.configure(numbers, functions, asked_route, tuple(general[kind] for kind in CORE), words)
 
 
 Call = Callable[..., Any]

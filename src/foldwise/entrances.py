@@ -6,10 +6,10 @@ The core answers the plainest calls by itself; the functions called general here
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
-from . import arguments, engine
+from . import arguments, dtypes, engine
 from .arguments import as_array, flag, normalised_axes, one_axis
 from .engine import INT64, Arg, Reduce, Scan
-from .errors import ArgumentError, OptionError
+from .errors import ArgumentError, DtypeError, OptionError
 from .folds import FOLDS, PLACES
 from .scale import home
 
@@ -177,7 +177,20 @@ _GENERAL: Final[dict[str, Callable[..., Any]]] = {
     "place": place_general,
     "many": many_general,
 }
-engine.configure(ENTRANCES, _GENERAL)
+
+
+def _route(function: int, source: int, result: int, exactly: int) -> engine.Route:
+    """From a dtype into another, or (past the last) into what the function gives when nobody says."""
+    name, fold = ENTRANCES[function]
+    read, wanted = dtypes.TABLE[source], None if result == len(arguments.NUMPY) else arguments.NUMPY[result]
+    try:
+        written = arguments.chosen_dtype(name, fold, read, wanted, "wrap")
+    except DtypeError:
+        return engine.NOWHERE  # where it is said why
+    return engine.route(fold, read, written, "exact" if exactly else "default", scans=name != fold.name)
+
+
+engine.configure(len(ENTRANCES), _route, _GENERAL)
 
 reduce: Final = engine.CORE["reduce"][0]
 scan: Final = engine.CORE["scan"][0]

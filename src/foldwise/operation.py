@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import dtypes, engine, folds
-from .arguments import as_array
+from .arguments import NUMPY, as_array
 from .entrances import entrance, place, reduce, scan
 from .errors import ArgumentError, DtypeError, OverflowedError, ShapeError
 from .operators import CATALOG, Schema
@@ -153,15 +153,14 @@ def prepared(schema: Schema, asked: Request, x: Array) -> Callable[[Array], Arra
     if asked.of_nothing is not None:
         nothing, shape = asked.of_nothing, without(x.shape, asked.axes, asked.keepdims)
         return lambda x: np.full(shape, nothing, x.dtype.newbyteorder("="))
-    if fold.result(dtype) is dtype:
-        return _entered(fold.name, asked)
-    return _refusing(schema, engine.Reduce(fold, asked.axes, dtype, asked.keepdims).run)
+    code, axes, keepdims, chosen = entrance(fold.name), asked.axes, asked.keepdims, _chosen(fold, dtype)
+    run = lambda x: np.asarray(reduce(code, x, axes, chosen, None, keepdims, None, None, "wrap", "default"))  # noqa: E731
+    return run if chosen is None else _refusing(schema, run)
 
 
-def _entered(name: str, asked: Reduction) -> Callable[[Array], Array]:
-    """The array function of that name: where the dtypes agree, the core answers it by itself."""
-    code, axes, keepdims = entrance(name), asked.axes, asked.keepdims
-    return lambda x: np.asarray(reduce(code, x, axes, None, None, keepdims, None, None, "wrap", "default"))
+def _chosen(fold: folds.Fold, dtype: dtypes.Dtype) -> np.dtype[Any] | None:
+    """What an array function must be told to give a result of the elements' dtype."""
+    return None if fold.result(dtype) is dtype else NUMPY[dtype.code]
 
 
 def _walked(
@@ -172,11 +171,8 @@ def _walked(
     if isinstance(asked, Search):
         code, keepdims, last = entrance(fold.name), asked.keepdims, asked.last
         return lambda x: np.asarray(place(code, x, axis, None, keepdims, last))
-    exclusive, reverse = asked.exclusive, asked.reverse
-    if fold.result(dtype) is not dtype:
-        return engine.Scan(schema.label, fold, axis, dtype, exclusive, reverse).run
-    code = entrance(str(fold.scan))
-    return lambda x: np.asarray(scan(code, x, axis, None, None, exclusive, reverse, False, "wrap", "default"))
+    exclusive, reverse, code, chosen = asked.exclusive, asked.reverse, entrance(str(fold.scan)), _chosen(fold, dtype)
+    return lambda x: np.asarray(scan(code, x, axis, chosen, None, exclusive, reverse, False, "wrap", "default"))
 
 
 def prepared_together(asked: Sequence[tuple[Schema, Request]], x: Array) -> Callable[[Array], list[Array]]:

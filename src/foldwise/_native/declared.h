@@ -3,12 +3,14 @@
 #include <Python.h>
 #include <numpy/arrayobject.h>
 
+#include <atomic>
+
 #include "memory.h"
 #include "plan.h"
 
 namespace foldwise {
 
-// The default way of a fold through a dtype: what folds it, what reads it, what comes out, and from what it starts.
+// The way of a fold from a dtype into another: what folds it, what reads it, what comes out, and from what it starts.
 struct Route {
   int fold, column;
   int out;  // dtype code
@@ -19,9 +21,11 @@ struct Route {
   Finish finish() const { return {number, integer, 0, 0, static_cast<Ending>(ending)}; }
 };
 
-// A public function: the route of each dtype, by default and exactly. No fold (-1): that way is not for the core alone.
+// A public function: its routes from each dtype into each, or into what it gives when nobody says (the last), by default and
+// exactly. What has not been asked for yet is null. No fold (-1): that way is not for the core alone.
 struct Entrance {
-  Route routes[2][dtype_count];
+  static constexpr int unsaid = dtype_count;
+  std::atomic<const Route*> routes[2][dtype_count][dtype_count + 1];
 };
 
 constexpr int most_entrances = 64;
@@ -30,6 +34,7 @@ struct Declared {
   int numbers[dtype_count];  // NumPy's type number of each dtype
   int entrance_count;
   Entrance entrances[most_entrances];
+  PyObject* route;  // asked for routes
   PyObject* general_reduce;
   PyObject* general_scan;
   PyObject* general_place;

@@ -3,6 +3,8 @@
 #define NO_IMPORT_ARRAY
 #include "entrances.h"
 
+#include <utility>
+
 #include "jobs.h"
 
 namespace foldwise {
@@ -39,11 +41,49 @@ bool plain_axes(PyObject* axis, int rank, uint64_t* folded) {
   return true;
 }
 
-const Entrance* entrance_argument(PyObject* value) {
-  const long number = PyLong_AsLong(value);
-  if (number >= 0 && number < declared.entrance_count) return &declared.entrances[number];
-  if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "there is no entrance %ld", number);
-  return nullptr;
+// The code of a dtype as callers name it, one of NumPy's, a type or a word; -1 where the general path must look at it.
+int named_code(PyObject* dtype) {
+  if (!PyArray_DescrCheck(dtype) && !PyType_Check(dtype) && !PyUnicode_CheckExact(dtype)) return -1;
+  PyArray_Descr* descr;
+  if (!PyArray_DescrConverter(dtype, &descr)) {
+    PyErr_Clear();
+    return -1;
+  }
+  const int code = PyArray_ISNBO(descr->byteorder) ? code_of(descr->type_num) : -1;
+  Py_DECREF(descr);
+  return code;
+}
+
+// What Python says the first time that a route is wanted; null with an error set where it does not.
+const Route* asked_route(long entrance, int code, int result, bool exactly) {
+  PyObject* answer = PyObject_CallFunction(declared.route, "liii", entrance, code, result, int{exactly});
+  unsigned long long integer;
+  Route route;
+  const bool understood = answer && PyArg_ParseTuple(answer, "iiiidK", &route.fold, &route.column, &route.out, &route.ending,
+                                                     &route.number, &integer);
+  Py_XDECREF(answer);
+  if (!understood) return nullptr;
+  route.integer = integer;
+  return new Route(route);
+}
+
+// The route of an entrance; null with an error set, or with none where the general path must look at it.
+const Route* route_for(PyObject* entrance, int code, PyObject* dtype = Py_None, PyObject* accuracy = declared.by_default) {
+  const long number = PyLong_AsLong(entrance);
+  if (number < 0 || number >= declared.entrance_count) {
+    if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "there is no entrance %ld", number);
+    return nullptr;
+  }
+  const int result = dtype == Py_None ? Entrance::unsaid : named_code(dtype);
+  if (result < 0) return nullptr;
+  const bool exactly = accuracy == declared.exactly;
+  std::atomic<const Route*>& known = declared.entrances[number].routes[exactly][code][result];
+  const Route* route = known.load(std::memory_order_acquire);
+  if (!route && (route = asked_route(number, code, result, exactly))) {
+    const Route* first = nullptr;
+    if (!known.compare_exchange_strong(first, route)) delete std::exchange(route, first);
+  }
+  return route && route->fold >= 0 ? route : nullptr;
 }
 
 bool takes(const char* name, Py_ssize_t wanted, Py_ssize_t given) {
@@ -53,9 +93,6 @@ bool takes(const char* name, Py_ssize_t wanted, Py_ssize_t given) {
 
 bool is_wrap(PyObject* overflow) { return overflow == declared.wrap; }
 bool is_accuracy(PyObject* word) { return word == declared.by_default || word == declared.exactly; }
-const Route& route_of(const Entrance* entrance, int code, PyObject* accuracy) {
-  return entrance->routes[accuracy == declared.exactly][code];
-}
 bool is_flag(PyObject* object) { return object == Py_False || object == Py_True; }
 
 // A call as the functions below get it, and what all of them look at.
@@ -73,9 +110,8 @@ struct Call {
 };
 
 // Whether the general path must see to it: means of so many integers need more than 64 bits on the way.
-bool not_alone(const Route& route, PyArrayObject* x) {
+bool too_many(const Route& route, PyArrayObject* x) {
   constexpr npy_intp exact_in_64_bits = npy_intp{1} << 31;
-  if (route.fold < 0) return true;
   return route.ending == static_cast<int>(Ending::ratio) && PyArray_SIZE(x) > exact_in_64_bits;
 }
 
@@ -104,65 +140,60 @@ PyObject* handed_back(PyArrayObject* out, PyObject* given) {
 
 // reduce(entrance, x, axis, dtype, out, keepdims, initial, where, overflow, accuracy)
 PyObject* reduce(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  const Entrance* entrance = takes("reduce", 10, count) ? entrance_argument(args[0]) : nullptr;
-  if (!entrance) return nullptr;
+  if (!takes("reduce", 10, count)) return nullptr;
   const Call call(args, count);
   uint64_t folded;
-  const bool plain = call.code >= 0 && args[3] == Py_None && is_flag(args[5]) && args[6] == Py_None &&
+  const bool plain = call.code >= 0 && is_flag(args[5]) && args[6] == Py_None &&
                      args[7] == Py_None && is_wrap(args[8]) && is_accuracy(args[9]) && plain_axes(args[2], call.rank(), &folded) && folded;
-  if (!plain) return call.general(declared.general_reduce);
-  const Route route = route_of(entrance, call.code, args[9]);
-  if (not_alone(route, call.x)) return call.general(declared.general_reduce);
+  const Route* route = plain ? route_for(args[0], call.code, args[3], args[9]) : nullptr;
+  if (!route || too_many(*route, call.x)) return PyErr_Occurred() ? nullptr : call.general(declared.general_reduce);
   Result result(call, folded, args[5]);
-  PyArrayObject* out = result.array(route.out, args[4]);
+  PyArrayObject* out = result.array(route->out, args[4]);
   if (!out) return PyErr_Occurred() ? nullptr : call.general(declared.general_reduce);
-  Reduced asked{job_of(route, call.code), {PyArray_BYTES(out), result.strides}, route.finish()};
+  Reduced asked{job_of(*route, call.code), {PyArray_BYTES(out), result.strides}, route->finish()};
   reduce_array(call.x, nullptr, folded, &asked, 1);
   return handed_back(out, args[4]);
 }
 
 // scan(entrance, x, axis, dtype, out, exclusive, reverse, include_initial, overflow, accuracy)
 PyObject* scan(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  const Entrance* entrance = takes("scan", 10, count) ? entrance_argument(args[0]) : nullptr;
-  if (!entrance) return nullptr;
+  if (!takes("scan", 10, count)) return nullptr;
   const Call call(args, count);
   int axis = -1;  // all of them, in C order
   const bool every = args[2] == Py_None;
-  const bool plain = call.code >= 0 && args[3] == Py_None && is_flag(args[5]) && is_flag(args[6]) &&
+  const bool plain = call.code >= 0 && is_flag(args[5]) && is_flag(args[6]) &&
                      args[7] == Py_False && is_wrap(args[8]) && is_accuracy(args[9]) && PyArray_SIZE(call.x) > 0 && call.rank() > 0 &&
                      (every || plain_axis(args[2], call.rank(), &axis));
-  if (!plain) return call.general(declared.general_scan);
-  const Route route = route_of(entrance, call.code, args[9]);
-  if (not_alone(route, call.x)) return call.general(declared.general_scan);
+  const Route* route = plain ? route_for(args[0], call.code, args[3], args[9]) : nullptr;
+  if (!route || too_many(*route, call.x)) return PyErr_Occurred() ? nullptr : call.general(declared.general_scan);
   const npy_intp size = PyArray_SIZE(call.x);
   const npy_intp* shape = every ? &size : PyArray_DIMS(call.x);
   const int rank = every ? 1 : call.rank();
   const bool given = args[4] != Py_None;
-  if (given && !plain_out(args[4], call.x, route.out, rank, shape)) return call.general(declared.general_scan);
+  if (given && !plain_out(args[4], call.x, route->out, rank, shape)) return call.general(declared.general_scan);
   PyArrayObject* out = given ? reinterpret_cast<PyArrayObject*>(Py_NewRef(args[4]))
-                             : new_array(rank, shape, route.out, every ? nullptr : call.x);
+                             : new_array(rank, shape, route->out, every ? nullptr : call.x);
   if (!out) return nullptr;
-  scan_array(job_of(route, call.code), call.x, axis, {PyArray_BYTES(out), PyArray_STRIDES(out)}, shape[every ? 0 : axis],
-             args[6] == Py_True, args[5] == Py_True, route.finish());
+  scan_array(job_of(*route, call.code), call.x, axis, {PyArray_BYTES(out), PyArray_STRIDES(out)}, shape[every ? 0 : axis],
+             args[6] == Py_True, args[5] == Py_True, route->finish());
   return reinterpret_cast<PyObject*>(out);
 }
 
 // place(entrance, x, axis, out, keepdims, select_last_index)
 PyObject* place(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  const Entrance* entrance = takes("place", 6, count) ? entrance_argument(args[0]) : nullptr;
-  if (!entrance) return nullptr;
+  if (!takes("place", 6, count)) return nullptr;
   const Call call(args, count);
   int axis = -1;
   const bool plain = call.code >= 0 && is_flag(args[4]) && is_flag(args[5]) && call.rank() > 0 &&
                      (args[2] == Py_None || plain_axis(args[2], call.rank(), &axis));
-  if (!plain) return call.general(declared.general_place);
+  const Route* route = plain ? route_for(args[0], call.code) : nullptr;
+  if (!route) return PyErr_Occurred() ? nullptr : call.general(declared.general_place);
   const uint64_t every = ~uint64_t{0} >> (64 - call.rank());
   Result result(call, axis < 0 ? every : uint64_t{1} << axis, args[4]);
-  const Route route = entrance->routes[0][call.code];
-  PyArrayObject* out = result.array(route.out, args[3]);
+  PyArrayObject* out = result.array(route->out, args[3]);
   if (!out) return PyErr_Occurred() ? nullptr : call.general(declared.general_place);
-  scan_array(job_of(route, call.code), call.x, axis, {PyArray_BYTES(out), result.strides}, 1, false, args[5] == Py_True,
-             route.finish());
+  scan_array(job_of(*route, call.code), call.x, axis, {PyArray_BYTES(out), result.strides}, 1, false, args[5] == Py_True,
+             route->finish());
   return handed_back(out, args[3]);
 }
 
@@ -176,24 +207,22 @@ PyObject* reduce_many(PyObject*, PyObject* const* args, Py_ssize_t count) {
                      args[5] == Py_None && plain_axes(args[3], call.rank(), &folded) && folded;
   if (!plain) return call.general(declared.general_many);
   const Py_ssize_t folds = PySequence_Fast_GET_SIZE(names);
-  std::vector<Route> routes(folds);
+  std::vector<const Route*> routes(folds);
   for (Py_ssize_t i = 0; i < folds; ++i) {
     PyObject* name = PySequence_Fast_GET_ITEM(names, i);
     PyObject* number = PyUnicode_CheckExact(name) ? PyDict_GetItemWithError(known, name) : nullptr;
-    const Entrance* entrance = number ? entrance_argument(number) : nullptr;
-    if (!entrance) return PyErr_Occurred() ? nullptr : call.general(declared.general_many);
-    routes[i] = entrance->routes[0][call.code];
-    if (not_alone(routes[i], call.x)) return call.general(declared.general_many);
+    routes[i] = number ? route_for(number, call.code) : nullptr;
+    if (!routes[i] || too_many(*routes[i], call.x)) return PyErr_Occurred() ? nullptr : call.general(declared.general_many);
   }
   std::vector<Result> each(folds, Result(call, folded, args[4]));
   if (each.empty() || each[0].empty) return call.general(declared.general_many);
   PyObject* results = PyTuple_New(folds);
   std::vector<Reduced> asked;
   for (Py_ssize_t i = 0; results && i < folds; ++i) {
-    PyArrayObject* out = each[i].array(routes[i].out, Py_None);
+    PyArrayObject* out = each[i].array(routes[i]->out, Py_None);
     if (!out) Py_CLEAR(results);
     else PyTuple_SET_ITEM(results, i, reinterpret_cast<PyObject*>(out));
-    if (out) asked.push_back({job_of(routes[i], call.code), {PyArray_BYTES(out), each[i].strides}, routes[i].finish()});
+    if (out) asked.push_back({job_of(*routes[i], call.code), {PyArray_BYTES(out), each[i].strides}, routes[i]->finish()});
   }
   if (!results) return nullptr;
   reduce_array(call.x, nullptr, folded, asked.data(), static_cast<int>(folds));

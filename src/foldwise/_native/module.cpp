@@ -225,39 +225,25 @@ PyObject* keep_memory(PyObject*, PyObject* bytes) {
 
 // ---- configuration
 
-// configure(numbers, entrances, (general_reduce, general_scan, general_place, general_many), (wrap, default, exact)): see
-// entrances.py. An entrance is two routes for each dtype: (fold, column, out, ending, number, integer).
+// configure(numbers, how many entrances, route, (general_reduce, general_scan, general_place, general_many), (wrap, default,
+// exact)): see entrances.py.
 PyObject* configure(PyObject*, PyObject* args) {
-  PyObject *numbers, *entrances, *general[4], *words[3];
-  if (!PyArg_ParseTuple(args, "O!O!(OOOO)(UUU)", &PyTuple_Type, &numbers, &PyTuple_Type, &entrances, &general[0], &general[1],
-                        &general[2], &general[3], &words[0], &words[1], &words[2])) {
+  PyObject *numbers, *route, *general[4], *words[3];
+  int count;
+  if (!PyArg_ParseTuple(args, "O!iO(OOOO)(UUU)", &PyTuple_Type, &numbers, &count, &route, &general[0], &general[1], &general[2],
+                        &general[3], &words[0], &words[1], &words[2])) {
     return nullptr;
   }
-  const Py_ssize_t count = PyTuple_GET_SIZE(entrances);
-  if (PyTuple_GET_SIZE(numbers) != dtype_count || count > most_entrances) {
+  if (PyTuple_GET_SIZE(numbers) != dtype_count || count < 0 || count > most_entrances) {
     return PyErr_Format(PyExc_ValueError, "configure: expected %d dtypes, and at most %d entrances", dtype_count,
                         most_entrances);
   }
   for (int code = 0; code < dtype_count; ++code) {
     declared.numbers[code] = static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(numbers, code)));
   }
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* routes = PyTuple_GET_ITEM(entrances, i);
-    if (!PyTuple_Check(routes) || PyTuple_GET_SIZE(routes) != 2 * dtype_count) {
-      return PyErr_Format(PyExc_ValueError, "configure: entrance %zd does not fit the table", i);
-    }
-    for (int code = 0; code < 2 * dtype_count; ++code) {
-      Route& route = declared.entrances[i].routes[code / dtype_count][code % dtype_count];
-      unsigned long long integer;
-      if (!PyArg_ParseTuple(PyTuple_GET_ITEM(routes, code), "iiiidK", &route.fold, &route.column, &route.out,
-                            &route.ending, &route.number, &integer)) {
-        return nullptr;
-      }
-      route.integer = integer;
-    }
-  }
   if (PyErr_Occurred()) return nullptr;
-  declared.entrance_count = static_cast<int>(count);
+  declared.entrance_count = count;
+  Py_XSETREF(declared.route, Py_NewRef(route));
   PyObject** const kept[] = {&declared.general_reduce, &declared.general_scan, &declared.general_place, &declared.general_many};
   for (int i = 0; i < 4; ++i) Py_XSETREF(*kept[i], Py_NewRef(general[i]));
   PyObject** const known[] = {&declared.wrap, &declared.by_default, &declared.exactly};
