@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import cases
@@ -265,6 +267,25 @@ def test_the_core_answers_as_the_general_functions_do(accuracy: str) -> None:
             for result in (None, *chosen):
                 asked = code, x, 0, result, None, *rest, "wrap", accuracy
                 assert outcome(public, asked) == outcome(general, asked), (name, source, result)
+
+
+@pytest.mark.parametrize("name", [name for name, _ in entrances.ENTRANCES if not name.startswith("cumulative_")])
+def test_plain_calls_run_no_python(name: str) -> None:
+    """Neither they nor those with `dtype=` and `out=`, once their dtypes have been seen."""
+    function = getattr(fw, name)
+    seen: list[Any] = []
+    for dtype in arguments.NUMPY:
+        x = np.ones((3, 4), dtype)
+        out = function(x, axis=0)
+        calls = [partial(function, x, axis=0), partial(function, x, axis=0, out=out)]
+        if "dtype" in inspect.signature(function).parameters:
+            calls.append(partial(function, x, axis=0, dtype=out.dtype))
+        for call in calls:
+            call()
+            sys.setprofile(lambda frame, event, _: seen.append(frame.f_code) if event == "call" else None)
+            call()
+            sys.setprofile(None)
+    assert not seen
 
 
 def outcome(function: Any, asked: tuple[Any, ...]) -> tuple[Any, ...]:

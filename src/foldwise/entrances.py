@@ -182,11 +182,12 @@ _GENERAL: Final[dict[str, Callable[..., Any]]] = {
 def _route(function: int, source: int, result: int, exactly: int) -> engine.Route:
     """From a dtype into another, or (past the last) into what the function gives when nobody says."""
     name, fold = ENTRANCES[function]
-    read, wanted = dtypes.TABLE[source], None if result == len(arguments.NUMPY) else arguments.NUMPY[result]
+    read, unsaid = dtypes.TABLE[source], result == len(dtypes.TABLE)
     try:
-        written = arguments.chosen_dtype(name, fold, read, wanted, "wrap")
+        chosen = None if unsaid else arguments.chosen_dtype(name, fold, read, arguments.NUMPY[result], "wrap")
     except DtypeError:
         return engine.NOWHERE  # where it is said why
+    written = chosen or fold.result(read)
     return engine.route(fold, read, written, "exact" if exactly else "default", scans=name != fold.name)
 
 
