@@ -70,7 +70,8 @@ struct Arg {
     return gathered;
   }
 
-  // Two vectors are compared with each other to learn whether either holds a NaN.
+  // Two vectors are compared with each other to learn whether either holds a NaN. What is far is asked for beside each line.
+  template <bool far>
   static FW_INLINE A extreme_of(const S* p, int64_t n) {
     constexpr int group = 4;
     using V = typename Pack<A, W>::Vector;
@@ -82,6 +83,7 @@ struct Arg {
     for (; i + group * W <= n; i += group * W) {
       V x[group];
       repeat<group>([&](int g) FW_INLINED {
+        if (far && g * W * size % 64 == 0) ask_for(p + i + g * W, prefetch_distance);
         x[g] = load<A, W>(p + i + g * W).v[0];
         best[g] = more(x[g], best[g]);
       });
@@ -131,8 +133,8 @@ struct Arg {
     Best best{Fold::absent(), first / block};
     for (int64_t at = first; at < end; at += block) {
       const int64_t some = std::min(block, end - at);
-      if (as_it_lies && from_memory) fetch_ahead(x + at * size, some, size);
-      const A value = extreme_of(block_at(x, at, some, gathered), some);
+      const S* here = block_at(x, at, some, gathered);
+      const A value = as_it_lies && from_memory ? extreme_of<true>(here, some) : extreme_of<false>(here, some);
       if (at == first || displaces(value, best.value)) best = {value, at / block};
     }
     return best;
