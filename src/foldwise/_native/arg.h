@@ -105,24 +105,32 @@ struct Arg {
 
   // The place of `value` among `n` elements, which hold it.
   FW_INLINE int64_t place_of(A value, const S* p, int64_t n) const {
-    const auto is_it = [&](auto x) {
-      if constexpr (std::is_floating_point_v<A>) return value == value ? x == value : x != x;
-      else return x == value;
+    const auto at = [&](int64_t i) {
+      const A x = load<A, 1>(p + i)[0];
+      return x == value || (x != x && value != value);
     };
-    const auto at = [&](int64_t i) { return is_it(load<A, 1>(p + i)[0]); };
-    const auto found = [&](int64_t i) FW_INLINED { return is_it(load<A, W>(p + i).v[0]); };
-    if (last) {
-      int64_t i = n;
+    const auto found = [&](int64_t i) FW_INLINED { return load<A, W>(p + i).v[0] == value; };
+    int64_t i = last ? n : 0;
+    if (value != value) {
+      // One by one: it is rare.
+    } else if (last) {
       for (; i >= W; i -= W) {
         if (const unsigned where = lanes_where(found(i - W))) return i - W + std::bit_width(where) - 1;
       }
+    } else {
+      constexpr int some = std::min(4, 64 / W);
+      for (; i + some * W <= n; i += some * W) {
+        uint64_t where = 0;
+        repeat<some>([&](int g) FW_INLINED { where |= uint64_t{lanes_where(found(i + g * W))} << g * W; });
+        if (where) return i + std::countr_zero(where);
+      }
+      for (; i + W <= n; i += W) {
+        if (const unsigned where = lanes_where(found(i))) return i + std::countr_zero(where);
+      }
+    }
+    if (last) {
       while (!at(i - 1)) --i;
       return i - 1;
-    }
-    int64_t i = 0;
-    while (i + 4 * W <= n && !lanes_where(found(i) | found(i + W) | found(i + 2 * W) | found(i + 3 * W))) i += 4 * W;
-    for (; i + W <= n; i += W) {
-      if (const unsigned where = lanes_where(found(i))) return i + std::countr_zero(where);
     }
     while (!at(i)) ++i;
     return i;
