@@ -339,14 +339,15 @@ struct Scan : ScanWork<F> {
 
   void scan_columns() {
     const Axis& kept = plan.kept[plan.kept_rank - 1];
-    const int64_t rows_of_lines = plan.lines / kept.size, bytes = plan.lines * count * static_cast<int64_t>(sizeof(S));
+    const int64_t rows_of_lines = plan.lines / kept.size, bytes = plan.lines * plan.length * static_cast<int64_t>(sizeof(S));
     // Columns that fill vectors; those left over are a strip of their own.
     const int64_t even = plan.source.direct && kept.x == static_cast<int64_t>(sizeof(S)) ? kept.size / W * W : kept.size;
     int64_t columns = streaming ? strip_columns : cached_columns;
     const auto strips_of = [&](int64_t width) { return (even + width - 1) / width + (even < kept.size); };
-    while (bytes >= Work::least_shared && columns > least_columns && rows_of_lines * strips_of(columns) < thread_count()) columns /= 2;
+    const int threads = threads_for(bytes, Work::worth_of_columns);
+    while (columns > least_columns && rows_of_lines * strips_of(columns) < threads) columns /= 2;
     const int64_t strips = strips_of(columns), units = rows_of_lines * strips;
-    const int64_t unit_bytes = std::min(kept.size, columns) * count * static_cast<int64_t>(sizeof(S));
+    const int64_t unit_bytes = std::min(kept.size, columns) * plan.length * static_cast<int64_t>(sizeof(S));
     this->share_lines(units, unit_bytes, [&](int64_t first, int64_t last) {
       for (int64_t unit = first; unit < last; ++unit) {
         Place at = line(plan.kept_rank - 1, unit / strips);
@@ -360,7 +361,7 @@ struct Scan : ScanWork<F> {
         }
       }
       finish_streaming();
-    });
+    }, Work::worth_of_columns);
   }
 
   // Whether plain arithmetic was enough for it.

@@ -79,23 +79,26 @@ struct alignas(128) Seat {
 class Distance {
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::nanoseconds next_door{120};
-  static constexpr int jobs = 16, calls = 2048, trials = 8;
+  static constexpr int jobs = 16;
+  static constexpr unsigned calls = 2048, trials = 8;
   int until_look_ = 0;
-  std::chrono::nanoseconds before_{0};
+  int evidence_ = 0;
   std::atomic<bool> far_{false};
-  std::atomic<int> asked_{0};
+  std::atomic<unsigned> asked_{0};
 
  public:
-  // Now and then by the clock: an interruption may look like a distance, two in a row hardly do.
+  bool is_due() { return --until_look_ <= 0; }
+
+  // How long it takes to get a line from a worker. From next door it is never long, but for an interruption; from afar it is
+  // short, too, where the worker came too late to touch the line.
   template <class Fetch>
   void look(Fetch&& fetch) {
-    if (--until_look_ > 0) return;
     until_look_ = jobs;
     const auto start = Clock::now();
     fetch();
     const std::chrono::nanoseconds took = Clock::now() - start;
-    far_.store(std::min(took, before_) > next_door, std::memory_order_relaxed);
-    before_ = took;
+    evidence_ = std::clamp(evidence_ + (took > next_door ? 8 : -1), 0, 24);
+    far_.store(evidence_ > 8, std::memory_order_relaxed);
   }
 
   // What is far is tried once in a while, or it would stay so.
@@ -188,13 +191,9 @@ struct Pool {
     }
     ++job;
     given_out += tasks;
-    for (Seat& seat : std::span(seats).first(static_cast<std::size_t>(threads))) {
-      seat.claims.store(Claims::of(job, Claims::none), std::memory_order_relaxed);
-    }
-    if (awake.load() == std::ssize(workers)) {
-      Seat& last = seats[invited];
-      distance.look([&] { last.claims.exchange(Claims::of(job, Claims::none)); });
-    }
+    const std::uint64_t closed = Claims::of(job, Claims::none);
+    if (awake.load() == std::ssize(workers) && distance.is_due()) distance.look([&] { seats[invited].claims.exchange(closed); });
+    for (Seat& seat : std::span(seats).first(static_cast<std::size_t>(threads))) seat.claims.store(closed, std::memory_order_relaxed);
     for (int who = threads - 1; who >= 0; --who) {
       const std::int64_t first = order == Order::rising ? (who ? tasks : 0) : tasks * who / threads;
       const std::int64_t last = order == Order::rising ? tasks : tasks * (who + 1) / threads;
