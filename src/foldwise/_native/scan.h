@@ -399,11 +399,24 @@ struct Scan : ScanWork<F> {
           if (!rows_in && r < rows) reader(gathered[r], x, nullptr, kept, columns);
           direct[r] = streaming || r >= rows ? results[r] : reinterpret_cast<Out*>(out + r * plan.along.out);
         }
+        // Where rows of results begin on lines, these leave one by one, and never come to more than the first cache holds.
+        constexpr int64_t line = std::max<int64_t>(64, W * sizeof(Out)), in_line = line / (W * sizeof(Out));
+        const bool lined = streaming && rows_out && rows == pack_size && columns * sizeof(Out) % line == 0 &&
+                           (reinterpret_cast<std::uintptr_t>(out) | plan.along.out) % 64 == 0;
+        const auto leave = [&](int64_t v) FW_INLINED {
+          char* to = out + (v + 1) * W * sizeof(Out) - line;
+          for (int64_t r = 0; r < pack_size; ++r, to += plan.along.out) {
+            const char* from = reinterpret_cast<const char*>(results[r]);
+            for (int64_t at = 0; at < line; at += vector_bytes) {
+              stream_vector(to + at, load_vector<uint64_t, native<uint64_t>>(from + at));
+            }
+          }
+        };
         typename VectorOf<bits_of<A>, W>::type odd{};  // where the last row holds a NaN, as it does after any other
         const auto scanned = [&](int64_t v, int r, const AccOf<F, W>& local) FW_INLINED {
           const Pack<A, W> y = begin ? carries[v].template emit<F>(local, judge) : Work::template alone<F, W>(local, judge);
           if (r == rows - 1) odd |= y.v[0] != y.v[0];
-          if (rows_out) store(direct[r] + v * W, y);
+          if (rows_out) store(direct[r] + (lined ? v % in_line : v) * W, y);
           else store(&wide[r][v * W], y);
         };
         const auto scan_rows = [&](auto ahead, auto few) FW_INLINED {
@@ -424,6 +437,7 @@ struct Scan : ScanWork<F> {
               scanned(v, r, acc[r]);
             });
             so_far[v] = acc[few ? rows - 1 : pack_size - 1];
+            if (!few && lined && (v + 1) % in_line == 0) leave(v);
           }
         };
         if constexpr (F::heavy) scan_rows(std::true_type{}, std::true_type{});  // what is done to an element takes all of the time
@@ -431,12 +445,12 @@ struct Scan : ScanWork<F> {
         else if (F::guarded || small || streaming) scan_rows(std::true_type{}, std::false_type{});  // the others have code enough as it is
         else scan_rows(std::false_type{}, std::false_type{});
         for (int64_t r = 0; lanes_where(odd) && r < rows; ++r) {
-          if (rows_out) make_canonical(direct[r], columns);
+          if (rows_out) make_canonical(lined ? reinterpret_cast<Out*>(out + r * plan.along.out) : direct[r], columns);
           else make_canonical(wide[r], columns);
         }
         for (int64_t r = 0; r < rows; ++r) {
           if (!rows_out) scatter(out + r * plan.along.out, kept.out, wide[r], columns);
-          else if (streaming) stream(out + r * plan.along.out, reinterpret_cast<const char*>(results[r]), columns * sizeof(Out));
+          else if (streaming && !lined) stream(out + r * plan.along.out, reinterpret_cast<const char*>(results[r]), columns * sizeof(Out));
         }
       }
       settle(so_far);
