@@ -47,6 +47,29 @@ def test_running_sums_backwards_leave_past_the_caches(dtype: str, threads: int) 
 
 
 @pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64", "int32"])
+def test_running_sums_down_columns_leave_by_lines(dtype: str, threads: int) -> None:
+    """Past the caches, whether or not rows begin on lines of cache, they are those along lines, NaN by its bits too."""
+    fw.set_num_threads(threads)
+    numbers = np.random.default_rng(5).integers(-50, 50, (1043, 8192)).astype(cases.dtype_of(dtype))
+    if dtype != "int32":
+        numbers[1029:1036, ::100] = np.copysign(np.nan, -1.0)  # on both sides of a segment's end
+        numbers[3, 5000:5100] = np.inf
+    for x in (numbers, numbers[:, 3:-5], numbers[::-1]):
+        lines = np.ascontiguousarray(x.T)
+        ways: list[dict[str, Any]] = [{}, {"exclusive": True}, {"exclusive": True, "reverse": True}]
+        for options in ways:
+            wanted = np.ascontiguousarray(fw.cumsum(lines, axis=1, **options).T)
+            assert fw.cumsum(x, axis=0, **options).tobytes() == wanted.tobytes(), options
+            room = np.zeros((x.shape[0], x.shape[1] + 3), wanted.dtype)
+            apart = room[:, 1:-2]
+            fw.cumsum(x, axis=0, out=apart, **options)
+            assert apart.tobytes() == wanted.tobytes(), options
+            assert not room[:, 0].any()
+            assert not room[:, -2:].any()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("scale", [0.5, 1.0, 1000.0])
 def test_running_products_down_columns(dtype: str, scale: float, threads: int) -> None:

@@ -335,7 +335,7 @@ struct Scan : ScanWork<F> {
   // ---- columns: strips of the innermost kept axis, eight rows at a time
 
   // At most, from memory and in cache, and where there are few for the threads.
-  static constexpr int64_t strip_columns = sizeof(S) < 8 ? 1024 : 512, cached_columns = 512, least_columns = 64;
+  static constexpr int64_t strip_columns = sizeof(S) < 8 ? 2048 : 1024, cached_columns = 512, least_columns = 64;
 
   void scan_columns() {
     const Axis& kept = plan.kept[plan.kept_rank - 1];
@@ -426,7 +426,8 @@ struct Scan : ScanWork<F> {
               if (few && r >= rows) return;
               const S* here = in[r] + v * W;
               // Next are the rows below; of few rows it is the strip beside.
-              if (ahead) ask_second_for(here, pack_size * plan.along.x);
+              if (ahead && std::is_same_v<S, A>) ask_for(here, pack_size * plan.along.x);
+              else if (ahead) ask_second_for(here, pack_size * plan.along.x);
               if (few) ask_second_for(here + cached_columns);
               acc[r] = F::start(load<A, W>(here));
             });
