@@ -354,6 +354,11 @@ struct ExactScan : ScanWork<F> {
     lines.held[c / W].low.v[0][c % W] = line.held.low[0];
   }
 
+  // What lies below one of these rows, among the next.
+  FW_INLINE void fetch_below(const Rows<S>& in, int64_t row, int64_t width) const {
+    if (streaming) fetch_ahead(reinterpret_cast<const char*>(in(row)) + in.count * in.stride, width, size, 0);
+  }
+
   bool scan_rows_in_one(const Rows<S>& in, int64_t vectors, Strip& lines, double* results) const {
     if (!fits_one || !lines.patience.lasts()) return false;
     // Row after row: each is the one before and its elements.
@@ -366,7 +371,7 @@ struct ExactScan : ScanWork<F> {
     for (int64_t r = 0; r < in.count; ++r) {
       const S* elements = in(r);
       double* sums = results + r * width;
-      if (streaming) fetch_ahead(reinterpret_cast<const char*>(elements) + in.count * in.stride, width, size);
+      fetch_below(in, r, width);
       for (int64_t c = 0; c < width; c += W) store(sums + c, load<double, W>(before + c) + load<double, W>(elements + c));
       before = sums;
     }
@@ -383,6 +388,7 @@ struct ExactScan : ScanWork<F> {
     const int64_t width = vectors * W;
     double wide[tile], high[tile], low[tile];
     Rows<double> x{reinterpret_cast<const char*>(wide), width * int64_t{sizeof(double)}, nullptr, in.count};
+    for (int64_t r = 0; !fits_one && r < in.count; ++r) fetch_below(in, r, width);
     if constexpr (std::is_same_v<S, double>) x = in;
     else for (int64_t r = 0; r < in.count; ++r) widen<W>(wide + r * width, in(r), width);
     const bool at_once = adds_unnoted && !narrower;
