@@ -34,6 +34,7 @@ void pause_cpu() {
 struct Claims {
   static constexpr int bits = 24;
   static constexpr std::uint64_t none = (std::uint64_t{1} << bits) - 1;  // while the tasks are being laid out
+  static constexpr std::uint64_t jobs = (std::uint64_t{1} << (64 - bits)) - 1;  // then they are counted from 1 again
   std::uint64_t word;
 
   std::uint64_t job() const { return word >> bits; }
@@ -189,7 +190,7 @@ struct Pool {
       workers.push_back({worker.native_handle(), -1});
       worker.detach();
     }
-    ++job;
+    job = job % Claims::jobs + 1;
     given_out += tasks;
     const std::uint64_t closed = Claims::of(job, Claims::none);
     if (awake.load() == std::ssize(workers) && distance.is_due()) distance.look([&] { seats[invited].claims.exchange(closed); });
