@@ -142,7 +142,7 @@ struct Arg {
     for (int64_t at = first; at < end; at += block) {
       const int64_t some = std::min(block, end - at);
       const S* here = block_at(x, at, some, gathered);
-      const A value = as_it_lies && from_memory ? extreme_of<true>(here, some) : extreme_of<false>(here, some);
+      const A value = small || (as_it_lies && from_memory) ? extreme_of<true>(here, some) : extreme_of<false>(here, some);
       if (at == first || displaces(value, best.value)) best = {value, at / block};
     }
     return best;

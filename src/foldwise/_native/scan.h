@@ -199,13 +199,6 @@ struct Scan : ScanWork<F> {
     stream(out, converted, n * item);
   }
 
-  // Lines that lie side by side, one segment of each.
-  Place beside(const Place& at, int64_t i) const {
-    if (i == 0) return at;
-    const Axis& inner = plan.kept[plan.kept_rank - 1];
-    return {at.x + i * inner.x, at.out + i * inner.out};
-  }
-
   // Whether so few lie side by side, and so densely, that shuffles take them apart and put them together again.
   bool interleaved(int64_t lines) const {
     if (lines < 2 || lines > most_interleaved_words || !plan.source.direct || plan.nest_rank) return false;
@@ -218,7 +211,7 @@ struct Scan : ScanWork<F> {
   void scan_together(const Place& at, int64_t lines, int64_t segment, Carry* carries,
                      int64_t distance = prefetch_distance) {
     if (!interleaved(lines)) {
-      for (int64_t i = 0; i < lines; ++i) scan_segment_at(beside(at, i), segment, carries[i], distance);
+      for (int64_t i = 0; i < lines; ++i) scan_segment_at(this->beside(at, i), segment, carries[i], distance);
       return;
     }
     const int64_t n = segment_length(segment);
@@ -261,7 +254,7 @@ struct Scan : ScanWork<F> {
     const bool apart = interleaved(lines);
     if (apart) take_apart(at, lines, segment, prefetch_distance, rows);
     for (int64_t i = 0; i < lines; ++i) {
-      const S* in = apart ? rows + row_of(i, lines) : segment_in(beside(at, i), segment, rows);
+      const S* in = apart ? rows + row_of(i, lines) : segment_in(this->beside(at, i), segment, rows);
       totals[i] = segment_total(in, segment_length(segment));
     }
   }
@@ -287,7 +280,7 @@ struct Scan : ScanWork<F> {
         const Place at = line(rank, group);
         for (int64_t i = 0; i < together; ++i) {
           new (carries.data + i) Carry;
-          write_identities(beside(at, i).out, 0, 1);
+          write_identities(this->beside(at, i).out, 0, 1);
         }
         for (int64_t segment = 0; segment < segments; ++segment) scan_together(at, together, segment, carries.data);
       }
@@ -299,7 +292,7 @@ struct Scan : ScanWork<F> {
     Tiles<Carry> passed(lines);
     for (int64_t i = 0; i < lines; ++i) {
       new (passed.data + i) Carry;
-      write_identities(beside(at, i).out, 0, 1);
+      write_identities(this->beside(at, i).out, 0, 1);
     }
     Relay relay(segments, bytes, Relay::led);
     // The stretch that falls to this thread next is fetched meanwhile: some of it while totals are made, the rest while what is
@@ -401,16 +394,11 @@ struct Scan : ScanWork<F> {
         }
         // Where rows of results begin on lines, these leave one by one, and never come to more than the first cache holds.
         constexpr int64_t line = std::max<int64_t>(64, W * sizeof(Out)), in_line = line / (W * sizeof(Out));
-        const bool lined = streaming && rows_out && rows == pack_size && columns * sizeof(Out) % line == 0 &&
-                           (reinterpret_cast<std::uintptr_t>(out) | plan.along.out) % 64 == 0;
+        const bool lined = !small && !F::heavy && !F::guarded && streaming && rows_out && rows == pack_size &&
+                           columns * sizeof(Out) % line == 0 && (reinterpret_cast<std::uintptr_t>(out) | plan.along.out) % 64 == 0;
         const auto leave = [&](int64_t v) FW_INLINED {
           char* to = out + (v + 1) * W * sizeof(Out) - line;
-          for (int64_t r = 0; r < pack_size; ++r, to += plan.along.out) {
-            const char* from = reinterpret_cast<const char*>(results[r]);
-            for (int64_t at = 0; at < line; at += vector_bytes) {
-              stream_vector(to + at, load_vector<uint64_t, native<uint64_t>>(from + at));
-            }
-          }
+          for (int64_t r = 0; r < pack_size; ++r, to += plan.along.out) stream_up(to, reinterpret_cast<const char*>(results[r]), 0, line);
         };
         typename VectorOf<bits_of<A>, W>::type odd{};  // where the last row holds a NaN, as it does after any other
         const auto scanned = [&](int64_t v, int r, const AccOf<F, W>& local) FW_INLINED {

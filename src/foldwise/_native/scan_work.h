@@ -61,6 +61,14 @@ struct ScanWork {
     const Cursor at(plan.kept, rank, plan.source.x, plan.carried, index);
     return {at.x, plan.sink.out + at.out, const_cast<char*>(at.mask)};
   }
+
+  // The line so many further on among those side by side.
+  Place beside(const Place& at, int64_t i) const {
+    if (i == 0) return at;
+    const Axis& inner = plan.kept[plan.kept_rank - 1];
+    return {at.x + i * inner.x, at.out + i * inner.out};
+  }
+
   // `lines` places, `stride` apart, where a shifted scan begins.
   void write_identities(char* out, int64_t stride, int64_t lines) const {
     if (!plan.shifted) return;
