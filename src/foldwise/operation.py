@@ -153,9 +153,15 @@ def prepared(schema: Schema, asked: Request, x: Array) -> Callable[[Array], Arra
     if asked.of_nothing is not None:
         nothing, shape = asked.of_nothing, without(x.shape, asked.axes, asked.keepdims)
         return lambda x: np.full(shape, nothing, x.dtype.newbyteorder("="))
-    code, axes, keepdims, chosen = entrance(fold.name), asked.axes, asked.keepdims, _chosen(fold, dtype)
-    run = lambda x: np.asarray(reduce(code, x, axes, chosen, None, keepdims, None, None, "wrap", "default"))  # noqa: E731
-    return run if chosen is None else _refusing(schema, run)
+    chosen = _chosen(fold, dtype)
+    entered = _entered(fold.name, asked, chosen)
+    return entered if chosen is None else _refusing(schema, entered)
+
+
+def _entered(name: str, asked: Reduction, chosen: np.dtype[Any] | None) -> Callable[[Array], Array]:
+    """The array function of that name, which the core answers by itself."""
+    code, axes, keepdims = entrance(name), asked.axes, asked.keepdims
+    return lambda x: np.asarray(reduce(code, x, axes, chosen, None, keepdims, None, None, "wrap", "default"))
 
 
 def _chosen(fold: folds.Fold, dtype: dtypes.Dtype) -> np.dtype[Any] | None:
