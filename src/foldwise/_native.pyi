@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from numpy.typing import NDArray
 
 VERSION: str
+MOST_THREADS: int
 TOTAL_WORDS: int
 DOUBLES: int
 

@@ -45,8 +45,8 @@ def set_num_threads(count: int) -> None:
     """Use at most `count` threads from now on, in this process. It changes no result."""
     if isinstance(count, bool) or not isinstance(count, int | np.integer):
         raise ArgumentError(f"set_num_threads: count = {count!r} is of type {type(count).__name__}; it must be an int")
-    if not 1 <= count <= 1024:
-        raise OptionError(f"set_num_threads: count = {count} is out of range (accepted: 1..1024)")
+    if not 1 <= count <= engine.most_threads:
+        raise OptionError(f"set_num_threads: count = {count} is out of range (accepted: 1..{engine.most_threads})")
     engine.set_threads(int(count))
 
 
@@ -84,8 +84,8 @@ def _heed_environment() -> None:
 
     threads = os.environ.get("FOLDWISE_NUM_THREADS")
     if threads:
-        if not threads.isascii() or not threads.isdigit() or not 1 <= int(threads) <= 1024:
-            raise OptionError(f"FOLDWISE_NUM_THREADS={threads}: accepted are whole numbers 1..1024")
+        if not threads.isascii() or not threads.isdigit() or not 1 <= int(threads) <= engine.most_threads:
+            raise OptionError(f"FOLDWISE_NUM_THREADS={threads}: accepted are whole numbers 1..{engine.most_threads}")
         engine.set_threads(int(threads))
 
 

@@ -491,6 +491,7 @@ isa: Final = _native.isa
 available_isas: Final = _native.available_isas
 use_isa: Final = _native.use_isa
 threads: Final = _native.threads
+most_threads: Final = _native.MOST_THREADS
 set_threads: Final = _native.set_threads
 work_alone: Final = _native.work_alone
 keep_memory: Final = _native.keep_memory

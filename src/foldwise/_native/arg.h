@@ -6,6 +6,27 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
+// The place of the first NaN, or the last, among `n` elements, which hold one.
+template <class S, class A, int W>
+FW_OUTLINE int64_t place_of_nan(const S* p, int64_t n, bool last) {
+  for (int64_t seen = 0; seen < n; seen += W) {
+    const int some = static_cast<int>(std::min<int64_t>(W, n - seen));
+    const int64_t first = last ? n - seen - some : seen;
+    unsigned where = 0;
+    if (some == W) {
+      const auto x = load<A, W>(p + first).v[0];
+      where = lanes_where(x != x);
+    } else {
+      for (int i = 0; i < some; ++i) {
+        const A x = load<A, 1>(p + first + i)[0];
+        where |= unsigned{x != x} << i;
+      }
+    }
+    if (where) return first + (last ? std::bit_width(where) - 1 : std::countr_zero(where));
+  }
+  return 0;
+}
+
 // The plan is a scan's: kept axes, and a line; `shifted` asks for the last of equals, results are int64 places.
 template <class S, class A, bool largest>
 struct Arg {
@@ -105,32 +126,26 @@ struct Arg {
 
   // The place of `value` among `n` elements, which hold it.
   FW_INLINE int64_t place_of(A value, const S* p, int64_t n) const {
-    const auto at = [&](int64_t i) {
-      const A x = load<A, 1>(p + i)[0];
-      return x == value || (x != x && value != value);
-    };
-    const auto found = [&](int64_t i) FW_INLINED { return load<A, W>(p + i).v[0] == value; };
-    int64_t i = last ? n : 0;
-    if (value != value) {
-      // One by one: it is rare.
-    } else if (last) {
-      for (; i >= W; i -= W) {
-        if (const unsigned where = lanes_where(found(i - W))) return i - W + std::bit_width(where) - 1;
-      }
-    } else {
-      constexpr int some = std::min(4, 64 / W);
-      for (; i + some * W <= n; i += some * W) {
-        uint64_t where = 0;
-        repeat<some>([&](int g) FW_INLINED { where |= uint64_t{lanes_where(found(i + g * W))} << g * W; });
-        if (where) return i + std::countr_zero(where);
-      }
-      for (; i + W <= n; i += W) {
-        if (const unsigned where = lanes_where(found(i))) return i + std::countr_zero(where);
-      }
-    }
+    if (value != value) return place_of_nan<S, A, W>(p, n, last);
+    const auto at = [&](int64_t i) { return load<A, 1>(p + i)[0] == value; };
+    const auto found = [&](int64_t i) FW_INLINED { return lanes_where(load<A, W>(p + i).v[0] == value); };
     if (last) {
+      int64_t i = n;
+      for (; i >= W; i -= W) {
+        if (const unsigned where = found(i - W)) return i - W + std::bit_width(where) - 1;
+      }
       while (!at(i - 1)) --i;
       return i - 1;
+    }
+    int64_t i = 0;
+    constexpr int some = std::min(4, 64 / W);
+    for (; i + some * W <= n; i += some * W) {
+      uint64_t where = 0;
+      repeat<some>([&](int g) FW_INLINED { where |= uint64_t{found(i + g * W)} << g * W; });
+      if (where) return i + std::countr_zero(where);
+    }
+    for (; i + W <= n; i += W) {
+      if (const unsigned where = found(i)) return i + std::countr_zero(where);
     }
     while (!at(i)) ++i;
     return i;

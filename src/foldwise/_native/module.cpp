@@ -372,6 +372,7 @@ PyMODINIT_FUNC PyInit__native() {
   if (!foldwise::ready_direct()) return nullptr;
   PyObject* module = PyModule_Create(&foldwise::definition);
   if (module && PyModule_AddStringConstant(module, "VERSION", FOLDWISE_VERSION) < 0) Py_CLEAR(module);
+  if (module && PyModule_AddIntConstant(module, "MOST_THREADS", foldwise::most_threads) < 0) Py_CLEAR(module);
   if (module && PyModule_AddIntConstant(module, "TOTAL_WORDS", foldwise::words_of<foldwise::Total>) < 0) Py_CLEAR(module);
   if (module && PyModule_AddIntConstant(module, "DOUBLES", foldwise::Doubles::count) < 0) Py_CLEAR(module);
 #if defined(Py_GIL_DISABLED)

@@ -43,8 +43,6 @@ struct Claims {
   static std::uint64_t of(std::uint64_t job, std::uint64_t next) { return job << bits | next; }
 };
 
-constexpr int most_threads = 1024;  // as config.py has it
-
 // What one thread is to do, all of it on lines of its own, so that a worker learns it by one look at another processor's
 // memory. Whoever takes a task compares the job's number with the one that it began: one that comes late takes nothing.
 struct alignas(128) Seat {

@@ -5,6 +5,7 @@
 
 namespace foldwise {
 
+constexpr int most_threads = 1024;
 int thread_count();
 void set_thread_count(int count);
 // Whether what the calling thread asks for is done by it alone, because others like it have the other cores. Gives what was
