@@ -147,6 +147,12 @@ FW_INLINE void stream_vector(char* to, Vector v) {
 #endif
 }
 
+// So many bytes, a multiple of a line of cache, to where one begins.
+template <int64_t bytes>
+FW_INLINE void stream_lines(char* to, const char* from) {
+  for (int64_t at = 0; at < bytes; at += vector_bytes) stream_vector(to + at, load_vector<uint64_t, native<uint64_t>>(from + at));
+}
+
 // Bytes `done` to `ready`, in whole vectors; returns how far these went.
 FW_INLINE int64_t stream_up(char* to, const char* from, int64_t done, int64_t ready) {
   if (done == 0) {

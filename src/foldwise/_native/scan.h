@@ -398,7 +398,7 @@ struct Scan : ScanWork<F> {
                            columns * sizeof(Out) % line == 0 && (reinterpret_cast<std::uintptr_t>(out) | plan.along.out) % 64 == 0;
         const auto leave = [&](int64_t v) FW_INLINED {
           char* to = out + (v + 1) * W * sizeof(Out) - line;
-          for (int64_t r = 0; r < pack_size; ++r, to += plan.along.out) stream_up(to, reinterpret_cast<const char*>(results[r]), 0, line);
+          for (int64_t r = 0; r < pack_size; ++r, to += plan.along.out) stream_lines<line>(to, reinterpret_cast<const char*>(results[r]));
         };
         typename VectorOf<bits_of<A>, W>::type odd{};  // where the last row holds a NaN, as it does after any other
         const auto scanned = [&](int64_t v, int r, const AccOf<F, W>& local) FW_INLINED {
