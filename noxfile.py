@@ -24,9 +24,9 @@ NO_FORK_AMID = ["--deselect", "tests/test_threads.py::test_a_fork_while_others_c
 OF_THE_CORE = [
     f"tests/test_{part}.py"
     for part in (
-        "exact", "accumulator", "accumulator_bytes", "arg", "many", "extremes", "report", "partial", "doubles",
-        "elementary", "memory", "errors", "results", "oracles", "threads", "laws", "fold_laws", "table", "reproducible",
-        "api",
+        "exact", "exact_ways", "accumulator", "accumulator_bytes", "arg", "many", "extremes", "report", "partial",
+        "doubles", "elementary", "memory", "errors", "results", "oracles", "threads", "laws", "fold_laws", "table",
+        "reproducible", "api",
     )
 ]  # fmt: skip
 

@@ -21,10 +21,10 @@ import numpy as np
 from domains import Generator
 from trees import Array
 
-import foldwise
+import foldwise as fw
 
 FOLDS = (*exactly.FOLDS, "cumsum")
-WAYS: dict[str, Any] = {"at once": foldwise, "in blocks": in_blocks}
+WAYS: dict[str, Any] = {"at once": fw, "in blocks": in_blocks}
 ARRANGEMENTS = ("F", "KF", "KF", "FK", "FK", "KFK", "FF", "KFF", "FKF", "FFK", "FKFF")
 """Axes in memory: F is folded, K is kept. So FKFF is a batch of images, whose channels are kept."""
 CHANGED = ("first repeated", "last repeated", "windows")
@@ -83,7 +83,7 @@ class Call:
         order = [next(folded if letter == "F" else kept) for letter in self.arrangement]
         return np.ascontiguousarray(whole.transpose(order))
 
-    def found(self, module: Any = foldwise) -> Array:
+    def found(self, module: Any = fw) -> Array:
         arguments = dict(self.options)
         mask = self.mask()
         if mask is not None:
@@ -117,6 +117,10 @@ class Call:
         if self.fold == "cumsum":
             return np.moveaxis(whole, -1, self.axes[0])
         return np.expand_dims(whole[..., 0], self.axes) if dict(self.options).get("keepdims") else whole[..., 0]
+
+
+def exactly_folded(fold: str, x: Any, **options: Any) -> Any:
+    return getattr(fw, fold)(x, accuracy="exact", **options)
 
 
 # ---- drawing

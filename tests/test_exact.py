@@ -22,7 +22,7 @@ import numpy as np
 import processes
 import pytest
 from exact import same_bits
-from exact_calls import Call
+from exact_calls import Call, exactly_folded
 from marks import EVERY_FLOAT, EVERY_KIND, EVERY_WHOLE
 from trees import Array, limits_of
 
@@ -35,10 +35,6 @@ LONGEST = 4000 if STEADY else 100_000
 CASES = 10**4 if STEADY else 10**6
 
 EVERY_COLUMN = pytest.mark.parametrize(("fold", "dtype"), list(itertools.product(exact_calls.FOLDS, cases.FLOATS)))
-
-
-def exactly_folded(fold: str, x: Any, **options: Any) -> Any:
-    return getattr(fw, fold)(x, accuracy="exact", **options)
 
 
 def array(values: Any, dtype: str) -> Array:
@@ -450,51 +446,3 @@ def test_running_sums_of_integers_beyond_a_double_are_rounded_once(source: str, 
     for row, prefixes in zip(x[:, ::-1].tolist(), found[:, ::-1], strict=True):
         totals = np.array(list(itertools.accumulate(row)), object)
         assert same_bits(prefixes, exactly.rounded(totals, 0, cases.dtype_of(dtype)))
-
-
-# ---- what was wrong once
-
-
-def test_columns_that_are_folded_again_are_counted_once() -> None:
-    x = np.ones((2, 200))
-    x[:, -1] = 1e300, 1e-300  # after columns whose sums have been kept
-    assert fw.Accumulator("sum", "float64", shape=(200,)).update(x).result()[0] == 2
-    assert exactly_folded("sum", x, axis=0)[0] == 2
-    whole = np.full((2, 200), 3)
-    whole[:, -1] = 2**62 + 12345678901, 2**33 + 5
-    assert exactly_folded("sumsquare", whole, axis=0, dtype=float)[0] == 18
-
-
-@pytest.mark.parametrize("count", [300, 2000, 9000])
-def test_sums_on_a_grid_may_leave_the_range_on_the_way(count: int) -> None:
-    x = np.full(count, 2.0**1017)
-    x[0] = 2.0**960
-    mean = math.ldexp((2**57 * (count - 1) + 1) / count, 960)
-    assert exactly_folded("mean", x) == mean
-    y = np.concatenate([x, np.zeros(8192), -x])
-    assert exactly_folded("sum", y) == 0
-    first, second = (fw.Accumulator("sum", "float64").update(part) for part in (x, -x))
-    assert first.merge(second).result() == 0
-    z = np.full(count, 2.0**507 * (1 + 2.0**-30))
-    z[0] = 2.0**477 * (1 + 2.0**-40)
-    small = np.ldexp(z, -507)
-    assert exactly_folded("l2", z) == math.ldexp(exactly_folded("l2", small), 507)
-
-
-def test_means_cut_to_integers_are_those_of_the_default() -> None:
-    x = np.array([2**62 + 1, 2**62 + 3])
-    for where in (None, True):
-        assert exactly_folded("mean", x, where=where, dtype=np.int64) == 2**62 + 2
-    with pytest.raises(fw.ArgumentError):
-        exactly_folded("mean", [1], where=False, dtype=np.int64)
-
-
-def test_sixty_four_axes_are_not_too_many() -> None:
-    x = np.arange(6).reshape((1,) * 62 + (2, 3))
-    assert exactly_folded("sum", x, dtype=float) == 15
-    assert exactly_folded("mean", x.astype(float), axis=(0, 63), where=x > 0).ravel().tolist() == [1.5, 4]
-
-
-def test_prefixes_that_cancel_to_the_least_subnormal() -> None:
-    call = exact_calls.drawn("cumsum", "float64", 1012693228073, 100_000)
-    assert same_bits(call.found(), call.wanted())

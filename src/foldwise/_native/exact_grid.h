@@ -56,7 +56,7 @@ class Grid {
       Vector x = load(i, whole);
       repeat<levels>([&](int k) FW_INLINED {
         const Vector sum = added_unnoted(here.sums_[k][v], x);
-        const Vector got = levels == 1 ? taken_aside(sum, here.sums_[k][v]) : sum - here.sums_[k][v];
+        const Vector got = levels == 1 && v % 2 == 0 ? taken_aside(sum, here.sums_[k][v]) : sum - here.sums_[k][v];
         x = taken_aside(x, got);
         here.sums_[k][v] = sum;
         if (!flags_tell && k == 0) here.moved_[v] |= here.moved(k, v);
@@ -122,6 +122,38 @@ FW_INLINE Exponents exponents_of(int64_t count, Load&& load) {
   }
   if (most == 0) return {of_nothing, of_nothing};
   return {static_cast<int>(most >> 53) - 1022, static_cast<int>((fewest + 1) >> 53) - 1023};
+}
+
+// What one grid leaves goes to the next; of `left` nothing stays. Whether they lie near enough for that.
+static FW_OUTLINE bool add_all_levels(Total& total, double* left, int64_t count) {
+  constexpr int widest = 300;  // farther apart, bits are faster
+  const auto stored = [left](int64_t i, auto) FW_INLINED { return load<double, native<double>>(left + i).v[0]; };
+  Exponents exponents = exponents_of(count, stored);
+  if (exponents.above >= above_all - 16 || exponents.above - exponents.below > widest) return false;
+  while (exponents.above > of_nothing) {
+    Grid<double, 3> grid(exponents.above, count);
+    grid.take(count, stored, [left](int, int64_t i, auto rest) FW_INLINED { store_vector(left + i, rest); });
+    grid.add_to(total);
+    exponents = exponents_of(count, stored);
+  }
+  return true;
+}
+
+// Numbers whose sum is not exact: it is where each was cut in two, or they are added one by one.
+static FW_OUTLINE void add_halved(Total& total, const double* numbers, int count) {
+  constexpr int W = native<double>;
+  auto upper = splat<double, W>(0.0), lower = upper;
+  clear_flags();
+  for (int i = 0; i < count; i += W) {
+    Pack<double, W> high, low;
+    cut<27, W>(load<double, W>(numbers + i), high, low);
+    upper = upper + high;
+    lower = lower + low;
+  }
+  const double sums[] = {summed(upper), summed(lower)};
+  settle(sums);
+  if (lost_bits()) return total.add_all(numbers, count);
+  for (const double sum : sums) total.add(sum);
 }
 
 }  // namespace foldwise::FOLDWISE_ISA

@@ -1,13 +1,14 @@
 // Stretches of one sequence, added to a Total by the fastest way that is exact for them.
 #pragma once
-#include "exact_grid.h"
+#include "exact_whole.h"
 #include "tree.h"
 
 namespace foldwise::FOLDWISE_ISA {
 
-// Elements that lie one after the other are added in one of four ways:
+// Elements that lie one after the other are added in one of five ways:
 //   plainly            parts of doubles, under one check of the flags
-//   on a grid          all of them cut at the same places: numbers some forty binades apart
+//   as whole numbers   multiples of one unit: short floats some forty binades apart
+//   on a grid          all of them cut at the same places: other numbers some forty binades apart
 //   on several grids   what one leaves goes to the next
 //   by bits            one after the other
 template <class F>
@@ -19,17 +20,20 @@ class Stretches {
   static constexpr int vectors = L_vectors<F>;
   typedef typename VectorOf<double, W>::type Vector;
   typedef typename VectorOf<int64_t, W>::type Bits;
+  using Whole = WholeNumbers<F>;
   static constexpr bool halves_ = std::is_same_v<S, half> && F::linear;
+  static constexpr int64_t few = 512;
 
   // What is not plain seldom stands alone. Until something was, a first try is short, and a grid takes more at once; after bits,
   // so many spans more go by bits.
-  Patience floats_{3}, plain_{3};
+  Patience floats_{3}, plain_{3}, whole_;
   bool plainly_ = false;
   int by_bits_ = 0;
-  int exponent_ = above_all;  // of the last grid, if there was one
+  Exponents seen_{above_all, of_nothing};  // of elements that were not plain
+  int exponent_ = above_all;               // of the last grid, if there was one
 
  public:
-  static constexpr int64_t on_grid = 32768, a_try = 1024;
+  static constexpr int64_t on_grid = Whole::most, a_try = 1024;
   static constexpr int64_t span = starts_in_floats<F> ? floats_per_check : halves_ ? on_grid : 8192;
   static constexpr int64_t block = std::min<int64_t>(span, 8192);
 
@@ -43,7 +47,7 @@ class Stretches {
         add_by_bits(total, p, some);
       } else if (const int64_t first = plainly_ ? some : std::min(a_try, some); add_plainly(total, p, first, ahead)) {
         some = first;
-      } else if (!add_on_grid(total, p, some) && !add_anything(total, p, some)) {
+      } else if (!add_whole(total, p, some) && !add_on_grid(total, p, some) && !add_anything(total, p, some)) {
         by_bits_ = 15;
       }
       p += some;
@@ -84,29 +88,12 @@ class Stretches {
     return true;
   }
 
-  // Lanes that are exact, whose sum is not: it is where each was cut in two, or they are added one by one.
   static FW_OUTLINE void add_lanes(Total& total, const Acc (&lanes)[vectors]) {
     constexpr int row = vectors * W;
-    double numbers[F::parts * row], sums[F::parts][2];
+    double numbers[F::parts * row];
     for (int v = 0; v < vectors; ++v) store_parts(numbers + v * W, row, lanes[v]);
-    clear_flags();
-    for (int m = 0; m < F::parts; ++m) {
-      auto upper = splat<double, W>(0.0), lower = upper;
-      for (int i = 0; i < row; i += W) {
-        Pack<double, W> high, low;
-        cut<27, W>(load<double, W>(numbers + m * row + i), high, low);
-        upper = upper + high;
-        lower = lower + low;
-      }
-      sums[m][0] = summed(upper);
-      sums[m][1] = summed(lower);
-    }
-    settle(sums);
-    if (lost_bits()) return total.add_all(numbers, F::parts * row);
-    for (const auto& [high, low] : sums) {
-      total.add(high);
-      total.add(low);
-    }
+    const double* part = numbers;
+    for (int m = 0; m < F::parts; ++m, part += row) add_halved(total, part, row);
   }
 
   // A float16 is a multiple of 2^-24: of what a grid for numbers below 8 leaves of it, floats sum some thousands.
@@ -148,16 +135,32 @@ class Stretches {
     }(std::make_integer_sequence<int, F::summands>{});
   }
 
-  bool add_on_grid(Total& total, const S* p, int64_t count) {
-    const auto summand = [&](auto k) {
-      return [p, count](int64_t i, auto whole) FW_INLINED {
-        if constexpr (decltype(k)::value == 0) {
-          if (i * static_cast<int64_t>(sizeof(S)) % 64 == 0) ask_for(p + i, slow_prefetch_distance());
-        }
-        return F::template summand<decltype(k)::value>(loaded(p, i, count, whole)).v[0];
-      };
+  // Loads a summand of `count` elements, a vector of them at a time.
+  template <int k>
+  static FW_INLINE auto summand(const S* p, int64_t count) {
+    return [p, count](int64_t i, auto whole) FW_INLINED {
+      if (k == 0 && i * static_cast<int64_t>(sizeof(S)) % 64 == 0) ask_for(p + i, slow_prefetch_distance());
+      return F::template summand<k>(loaded(p, i, count, whole)).v[0];
     };
-    constexpr int64_t few = 512;
+  }
+  static Exponents exponents(const S* p, int64_t count) { return exponents_of(count, summand<0>(p, count)); }
+
+  // If nothing is known yet, a look at few elements mostly says enough of all.
+  const Exponents& seen(const S* p, int64_t count) {
+    if (seen_.above == above_all) seen_ = exponents(p, std::min(few, count));
+    return seen_;
+  }
+
+  bool add_whole(Total& total, const S* p, int64_t count) {
+    if constexpr (Whole::suits) {
+      if (!whole_.lasts() || seen(p, count).above - seen_.below > Whole::binades) return false;
+      if (whole_.learn(Whole::add(total, p, count, seen_.above))) return true;
+      seen_ = exponents(p, count);
+    }
+    return false;
+  }
+
+  bool add_on_grid(Total& total, const S* p, int64_t count) {
     constexpr int bits_to_spare = 8;
     // The last level is plain where the flags tell whether it was exact; elsewhere it must leave nothing.
     constexpr bool plainly = adds_unnoted;
@@ -167,7 +170,7 @@ class Stretches {
       Bits lost[4] = {};
       clear_flags();
       each_summand([&](auto k) FW_INLINED {
-        grid.take(count, summand(k), [&](int v, int64_t, Vector rest) FW_INLINED {
+        grid.take(count, summand<k>(p, count), [&](int v, int64_t, Vector rest) FW_INLINED {
           if (plainly) rests[v] = added_aside(rest, rests[v]);
           else lost[v] |= std::bit_cast<Bits>(rest);
         });
@@ -184,11 +187,10 @@ class Stretches {
       add_all(total, grid, ends);
       return true;
     };
-    // A grid has some bits to spare. So a look at few elements, if nothing is known yet, mostly says enough of all.
-    const auto exponent_of = [&](int64_t some) { return exponents_of(some, summand(std::integral_constant<int, 0>{})).above; };
-    if (exponent_ == above_all && count > few) exponent_ = exponent_of(few) + bits_to_spare;
+    // A grid has some bits to spare.
+    if (exponent_ == above_all && count > few) exponent_ = seen(p, count).above + bits_to_spare;
     if (exponent_ < above_all && on_this()) return true;
-    const int before = std::exchange(exponent_, exponent_of(count));
+    const int before = std::exchange(exponent_, exponents(p, count).above);
     return before != exponent_ && exponent_ < above_all && on_this();
   }
 
@@ -222,19 +224,9 @@ class Stretches {
   }
 
   static bool add_on_grids(Total& total, const S* p, int64_t count) {
-    constexpr int widest = 300;  // farther apart, bits are faster
     double left[2048];
-    const auto stored = [&](int64_t i, auto) FW_INLINED { return load<double, W>(left + i).v[0]; };
     for (int64_t i = 0; i < count; i += W) store(left + i, F::template summand<0>(loaded(p, i, count, std::false_type{})));
-    Exponents exponents = exponents_of(count, stored);
-    if (exponents.above >= above_all - 16 || exponents.above - exponents.below > widest) return false;
-    while (exponents.above > of_nothing) {
-      Grid<double, 3> grid(exponents.above, count);
-      grid.take(count, stored, [&](int, int64_t i, Vector rest) FW_INLINED { store_vector(left + i, rest); });
-      grid.add_to(total);
-      exponents = exponents_of(count, stored);
-    }
-    return true;
+    return add_all_levels(total, left, count);
   }
 
   static void add_by_bits(Total& total, const S* p, int64_t count) {

@@ -1,0 +1,88 @@
+"""accuracy="exact" where one of its ways begins or ends, and where it was wrong once."""
+
+from __future__ import annotations
+
+import math
+
+import cases
+import exact_calls
+import hard
+import numpy as np
+import pytest
+from exact import same_bits
+from exact_calls import exactly_folded
+from trees import limits_of
+
+import foldwise as fw
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("binades", [30, 39, 40, 55, 56, 70])
+@pytest.mark.parametrize("top", ["least", "one", "most"])
+def test_long_sums_of_floats_some_binades_apart(dtype: str, binades: int, top: str) -> None:
+    """As whole numbers their sums leave 64 bits, and not all of them are whole."""
+    rng = exact_calls.generator("binades", dtype, binades, top)
+    kind, count = cases.dtype_of(dtype), 70_001
+    last = {"least": 5, "one": 127, "most": hard.last_field(kind) - 20}[top]
+    fields = np.where(rng.random(count) < 0.9, last, rng.integers(last - binades, last, count, endpoint=True))
+    ones = (1 << limits_of(kind).nmant) - 1
+    x = hard.numbers(np.maximum(fields, 0), np.full(count, ones), np.zeros(count), kind)
+    for some in (x, -x, np.where(rng.random(count) < 0.5, x, -x), x[:33_000], x[:1111]):
+        assert exactly_folded("sum", some, dtype=np.float64) == math.fsum(some.tolist())
+        assert exactly_folded("l1", some, dtype=np.float64) == math.fsum(abs(some).tolist())
+    x[2000:] = np.ldexp(x[2000:].astype(np.float64), 3)  # than which the first have shown less
+    assert exactly_folded("sum", x, dtype=np.float64) == math.fsum(x.tolist())
+    x[40_000] = hard.numbers(np.array(last + 10), np.array(1), np.array(0), kind)
+    assert exactly_folded("sum", x, dtype=np.float64) == math.fsum(x.tolist())
+    x[50_000] = np.inf
+    assert exactly_folded("sum", x, dtype=np.float64) == np.inf
+    x[60_000] = -np.inf
+    assert math.isnan(exactly_folded("sum", x, dtype=np.float64))
+
+
+# ---- what was wrong once
+
+
+def test_columns_that_are_folded_again_are_counted_once() -> None:
+    x = np.ones((2, 200))
+    x[:, -1] = 1e300, 1e-300  # after columns whose sums have been kept
+    assert fw.Accumulator("sum", "float64", shape=(200,)).update(x).result()[0] == 2
+    assert exactly_folded("sum", x, axis=0)[0] == 2
+    whole = np.full((2, 200), 3)
+    whole[:, -1] = 2**62 + 12345678901, 2**33 + 5
+    assert exactly_folded("sumsquare", whole, axis=0, dtype=float)[0] == 18
+
+
+@pytest.mark.parametrize("count", [300, 2000, 9000])
+def test_sums_on_a_grid_may_leave_the_range_on_the_way(count: int) -> None:
+    x = np.full(count, 2.0**1017)
+    x[0] = 2.0**960
+    mean = math.ldexp((2**57 * (count - 1) + 1) / count, 960)
+    assert exactly_folded("mean", x) == mean
+    y = np.concatenate([x, np.zeros(8192), -x])
+    assert exactly_folded("sum", y) == 0
+    first, second = (fw.Accumulator("sum", "float64").update(part) for part in (x, -x))
+    assert first.merge(second).result() == 0
+    z = np.full(count, 2.0**507 * (1 + 2.0**-30))
+    z[0] = 2.0**477 * (1 + 2.0**-40)
+    small = np.ldexp(z, -507)
+    assert exactly_folded("l2", z) == math.ldexp(exactly_folded("l2", small), 507)
+
+
+def test_means_cut_to_integers_are_those_of_the_default() -> None:
+    x = np.array([2**62 + 1, 2**62 + 3])
+    for where in (None, True):
+        assert exactly_folded("mean", x, where=where, dtype=np.int64) == 2**62 + 2
+    with pytest.raises(fw.ArgumentError):
+        exactly_folded("mean", [1], where=False, dtype=np.int64)
+
+
+def test_sixty_four_axes_are_not_too_many() -> None:
+    x = np.arange(6).reshape((1,) * 62 + (2, 3))
+    assert exactly_folded("sum", x, dtype=float) == 15
+    assert exactly_folded("mean", x.astype(float), axis=(0, 63), where=x > 0).ravel().tolist() == [1.5, 4]
+
+
+def test_prefixes_that_cancel_to_the_least_subnormal() -> None:
+    call = exact_calls.drawn("cumsum", "float64", 1012693228073, 100_000)
+    assert same_bits(call.found(), call.wanted())
