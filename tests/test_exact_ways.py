@@ -6,6 +6,7 @@ import math
 
 import cases
 import exact_calls
+import exactly
 import hard
 import numpy as np
 import pytest
@@ -38,6 +39,25 @@ def test_long_sums_of_floats_some_binades_apart(dtype: str, binades: int, top: s
     assert exactly_folded("sum", x, dtype=np.float64) == np.inf
     x[60_000] = -np.inf
     assert math.isnan(exactly_folded("sum", x, dtype=np.float64))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_doubles_half_way_between_short_floats_and_beside(dtype: str) -> None:
+    """Subnormal ones, too, of which a float32 on the way has fewer bits."""
+    rng = exact_calls.generator("half way", dtype)
+    kind, count = cases.dtype_of(dtype), 8000
+    limits = limits_of(kind)
+    digits, places = rng.integers(1, 4 << limits.nmant, count), rng.integers(-17, 17, count) - limits.nmant
+    x = np.ldexp(digits.astype(np.float64), limits.minexp + places)
+    x *= 1 + rng.integers(-1, 2, count) * np.ldexp(1.0, -rng.integers(20, 53, count))
+    wanted = exactly.reduced("sum", x[np.newaxis], kind)
+    for found in (
+        fw.sum(x[np.newaxis], axis=0, dtype=kind),
+        exactly_folded("sum", x[np.newaxis], axis=0, dtype=kind),
+        exactly_folded("mean", x[np.newaxis], axis=0, dtype=kind),
+        exactly_folded("cumsum", x[np.newaxis], axis=0, dtype=kind)[0],
+    ):
+        assert same_bits(found, wanted)
 
 
 # ---- what was wrong once

@@ -354,9 +354,12 @@ struct ExactScan : ScanWork<F> {
     lines.held[c / W].low.v[0][c % W] = line.held.low[0];
   }
 
-  // What lies below one of these rows, among the next.
+  // What lies below one of these rows, among the next: of short elements the first cache has room for it.
   FW_INLINE void fetch_below(const Rows<S>& in, int64_t row, int64_t width) const {
-    if (streaming) fetch_ahead(reinterpret_cast<const char*>(in(row)) + in.count * in.stride, width, size, 0);
+    if (!streaming) return;
+    const char* below = reinterpret_cast<const char*>(in(row)) + in.count * in.stride;
+    if constexpr (size == 8) fetch_lines(below, width * size, true);
+    for (int64_t line = 0; size < 8 && line < width * size; line += 64) __builtin_prefetch(below + line, 0, 3);
   }
 
   bool scan_rows_in_one(const Rows<S>& in, int64_t vectors, Strip& lines, double* results) const {

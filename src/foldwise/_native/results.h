@@ -21,15 +21,17 @@ FW_INLINE Out narrowed(A value) {
 #if defined(__AVX512F__)
 template <class Out, int N>
 FW_INLINE bool round_before(Pack<float, N>& to, const double* from) {
-  constexpr int toward_zero = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC, half = N / 2;
-  const __m512d a = _mm512_loadu_pd(from), b = _mm512_loadu_pd(from + half);
-  const __m256 p = _mm512_cvt_roundpd_ps(a, toward_zero), q = _mm512_cvt_roundpd_ps(b, toward_zero);
-  const __m512i both = _mm512_castps_si512(_mm512_insertf32x8(_mm512_castps256_ps512(p), q, 1));
-  // Where anything was lost, the last bit is set.
-  const __mmask16 lost = _mm512_kunpackb(_mm512_cmp_pd_mask(_mm512_cvtps_pd(q), b, _CMP_NEQ_UQ),
-                                         _mm512_cmp_pd_mask(_mm512_cvtps_pd(p), a, _CMP_NEQ_UQ));
-  to.v[0] = (typename Pack<float, N>::Vector)_mm512_mask_or_epi32(both, lost, both, _mm512_set1_epi32(1));
-  return true;
+  constexpr int toward_zero = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC, denormal = 0x20;
+  // Where anything is lost, the last bit that is not is set.
+  const auto odd = [](const double* p) FW_INLINED {
+    const __m512i bits = _mm512_loadu_si512(p), lost = _mm512_set1_epi64((1 << 29) - 1);
+    const __m512i set = _mm512_mask_or_epi64(bits, _mm512_test_epi64_mask(bits, lost), bits, _mm512_set1_epi64(1 << 29));
+    return _mm512_castps256_ps512(_mm512_cvt_roundpd_ps(_mm512_castsi512_pd(set), toward_zero));
+  };
+  const __m512 both = _mm512_insertf32x8(odd(from), _mm512_castps512_ps256(odd(from + N / 2)), 1);
+  to.v[0] = (typename Pack<float, N>::Vector)both;
+  // Small floats lose more bits, which only a bfloat16 can tell.
+  return std::is_same_v<Out, half> || !_mm512_fpclass_ps_mask(both, denormal);
 }
 #else
 // Doubles cut to the bits of a float, the last one set when anything was lost, so that they can be rounded once more; false
@@ -83,6 +85,12 @@ FW_INLINE bool round_before(Pack<float, N>& to, const double* from) {
 
 template <class Out, class A>
 void scatter(char* to, int64_t stride, const A* from, int64_t count) {
+  const auto scatter_until = [&](int64_t i, int64_t end) {
+    for (; i < end; ++i) {
+      const Out value = narrowed<Out>(from[i]);
+      std::memcpy(to + i * stride, &value, sizeof(Out));
+    }
+  };
   int64_t i = 0;
   if (stride == static_cast<int64_t>(sizeof(Out))) {
     if constexpr (!std::is_same_v<Out, bool> &&
@@ -93,18 +101,13 @@ void scatter(char* to, int64_t stride, const A* from, int64_t count) {
     if constexpr (std::is_same_v<A, double> && (std::is_same_v<Out, half> || std::is_same_v<Out, bfloat>)) {
       constexpr int N = native<float>;
       Pack<float, N> once;
-      for (; i + N <= count && round_before<Out, N>(once, from + i); i += N) store(reinterpret_cast<Out*>(to) + i, once);
+      for (; i + N <= count; i += N) {
+        if (round_before<Out, N>(once, from + i)) store(reinterpret_cast<Out*>(to) + i, once);
+        else scatter_until(i, i + N);
+      }
     }
-    for (; i < count; ++i) {
-      const Out value = narrowed<Out>(from[i]);
-      std::memcpy(to + i * sizeof(Out), &value, sizeof(Out));
-    }
-    return;
   }
-  for (; i < count; ++i) {
-    const Out value = narrowed<Out>(from[i]);
-    std::memcpy(to + i * stride, &value, sizeof(Out));
-  }
+  scatter_until(i, count);
 }
 
 template <class A>
