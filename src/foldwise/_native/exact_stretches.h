@@ -139,7 +139,7 @@ class Stretches {
   template <int k>
   static FW_INLINE auto summand(const S* p, int64_t count) {
     return [p, count](int64_t i, auto whole) FW_INLINED {
-      if (k == 0 && i * static_cast<int64_t>(sizeof(S)) % 64 == 0) ask_for(p + i, slow_prefetch_distance());
+      if (k == 0 && i * static_cast<int64_t>(sizeof(S)) % 64 == 0) ask_for(p + i, grid_prefetch_distance());
       return F::template summand<k>(loaded(p, i, count, whole)).v[0];
     };
   }

@@ -14,9 +14,13 @@ constexpr bool lines_come_first() { return false; }  // what has no AVX-512 is o
 #endif
 
 // Not further ahead: at 8 KB exact sums of doubles lose a quarter of their speed. Kernels that do much more than memory's time
-// allows ask for what is nearer, but for Zen 5, where it would be late.
-constexpr int prefetch_distance = 5632;
-FW_INLINE int64_t slow_prefetch_distance() { return lines_come_first() ? prefetch_distance : 2304; }
+// allows ask for what is nearer: grids but on AMD's processors, where it would be late; rows of three but on Zen 5 (on Zen 4
+// they lose half of their speed by what is far).
+constexpr int prefetch_distance = 5632, near_prefetch_distance = 2304;
+FW_INLINE int64_t grid_prefetch_distance() {
+  return lines_come_first() || lines_come_in_pairs ? prefetch_distance : near_prefetch_distance;
+}
+FW_INLINE int64_t short_rows_prefetch_distance() { return lines_come_first() ? prefetch_distance : near_prefetch_distance; }
 constexpr int stream_distance = 512;
 
 // Some instructions that do nothing, beside each line that is asked for: a processor that looks at fewer loads at a time reads

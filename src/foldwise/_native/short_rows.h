@@ -88,7 +88,7 @@ struct ShortRows : ReduceWork<F> {
     const auto fold = [&]<class Count>(int64_t stride, int64_t some, Count count) FW_INLINED {
 #pragma GCC unroll 1
       for (int64_t i = 0; i < some; i += W) {
-        if (prefetch) fetch_lines(x + (done + i) * row_bytes + slow_prefetch_distance(), W * row_bytes, false);
+        if (prefetch) fetch_lines(x + (done + i) * row_bytes + short_rows_prefetch_distance(), W * row_bytes, false);
         give(done + i, few_rows_vector<G, most>(count, [&](int c) FW_INLINED { return load<A, W>(columns + c * stride + i); }));
       }
       done += some;
