@@ -161,10 +161,9 @@ void Total::add_all(const double* x, int64_t count) {
         note_special(x[i]);
         continue;
       }
-      const Wide shifted = parts.shifted();
       int64_t* at = digit_ + parts.first();
-      at[0] += (static_cast<int64_t>(shifted & digit_mask) ^ parts.sign) - parts.sign;
-      at[1] += (static_cast<int64_t>(shifted >> 32) ^ parts.sign) - parts.sign;
+      at[0] += parts.digit();
+      at[1] += parts.above();
       first = std::min<int64_t>(first, parts.first());
       last = std::max<int64_t>(last, parts.first() + 1);
     }

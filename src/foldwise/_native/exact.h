@@ -19,11 +19,11 @@ class Total {
   [[gnu::always_inline]] void add(double x) {
     const Parts parts(x);
     if (parts.special) [[unlikely]] return note_special(x);
-    const auto shifted = parts.shifted();
+    const int64_t above = parts.above();
     int64_t* at = digit_ + parts.first();
-    at[0] += (static_cast<int64_t>(shifted & digit_mask) ^ parts.sign) - parts.sign;
-    at[1] += (static_cast<int64_t>(shifted >> 32 & digit_mask) ^ parts.sign) - parts.sign;
-    at[2] += (static_cast<int64_t>(shifted >> 64) ^ parts.sign) - parts.sign;
+    at[0] += parts.digit();
+    at[1] += above & digit_mask;
+    at[2] += above >> 32;
     touch(parts.first(), parts.first() + 2);
   }
   void add_all(const double* x, int64_t count);
@@ -66,9 +66,11 @@ class Total {
       sign = -static_cast<int64_t>(bits >> 63);
       fraction = (bits & ((uint64_t{1} << 52) - 1)) | uint64_t{exponent != 0} << 52;
     }
-    // Where it begins inside a digit.
+    // The digit in which it begins, what that gets, and what those above it get, which has the sign.
     [[gnu::always_inline]] int first() const { return place >> 5; }
-    [[gnu::always_inline]] unsigned __int128 shifted() const { return static_cast<unsigned __int128>(fraction) << (place & 31); }
+    [[gnu::always_inline]] int64_t digit() const { return static_cast<int64_t>(units() << (place & 31)) & digit_mask; }
+    [[gnu::always_inline]] int64_t above() const { return static_cast<int64_t>(units()) >> (32 - (place & 31)); }
+    [[gnu::always_inline]] uint64_t units() const { return (fraction ^ sign) - sign; }
   };
 
   [[gnu::always_inline]] void clear() {
