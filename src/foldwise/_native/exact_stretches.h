@@ -146,15 +146,16 @@ class Stretches {
   static Exponents exponents(const S* p, int64_t count) { return exponents_of(count, summand<0>(p, count)); }
 
   // If nothing is known yet, a look at few elements mostly says enough of all.
-  const Exponents& seen(const S* p, int64_t count) {
+  Exponents seen(const S* p, int64_t count) {
     if (seen_.above == above_all) seen_ = exponents(p, std::min(few, count));
     return seen_;
   }
 
   bool add_whole(Total& total, const S* p, int64_t count) {
     if constexpr (Whole::suits) {
-      if (!whole_.lasts() || seen(p, count).above - seen_.below > Whole::binades) return false;
-      if (whole_.learn(Whole::add(total, p, count, seen_.above))) return true;
+      const Exponents here = seen(p, count);
+      if (here.above - here.below > Whole::binades || !whole_.lasts()) return false;
+      if (whole_.learn(Whole::add(total, p, count, here.above))) return true;
       seen_ = exponents(p, count);
     }
     return false;
