@@ -88,6 +88,7 @@ class Stretches {
     return true;
   }
 
+  // Lanes that are exact, whose sum is not.
   static FW_OUTLINE void add_lanes(Total& total, const Acc (&lanes)[vectors]) {
     constexpr int row = vectors * W;
     double numbers[F::parts * row];

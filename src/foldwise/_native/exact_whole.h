@@ -1,5 +1,5 @@
-// Sums of whole numbers: floats up to forty binades apart are multiples of one unit, and a word of 64 bits is enough for each.
-// Their sum may wrap: a sum of floats is near enough to say how often.
+// Sums of whole numbers: floats up to forty binades apart, a bfloat16's up to 56, are multiples of one unit, and a word of 64
+// bits is enough for each. Their sum may wrap: a sum of floats is near enough to say how often.
 #pragma once
 #include <cmath>
 
@@ -71,7 +71,7 @@ class WholeNumbers {
 
  public:
   static constexpr bool suits = turns_whole && F::linear && (std::is_same_v<S, float> || std::is_same_v<S, bfloat>);
-  // Each of `near_` gets so few that it is wrong by less than 2^56 units: all of them, by less than a quarter of a word's turn.
+  // Each lane of `near_` gets so few that it is wrong by at most 2^56 units: all 64, by a quarter of a word's turn.
   static constexpr int64_t most = 32768;
   static constexpr int binades = 64 - (sizeof(S) == 4 ? 24 : 8);  // a word, less what one of them has
 
