@@ -226,10 +226,7 @@ FW_INLINE Floats sums_of_two(const bfloat* p) {
 
 template <int N>
 FW_INLINE Pack<double, N> added_floats(const Pack<double, N>& sum, const Pack<float, N>& some) {
-#if defined(__AVX512F__)
-  if constexpr (N == 8) return aside<N>({{(typename Pack<double, N>::Vector)_mm512_cvtps_pd((__m256)some.v[0])}}, sum);
-#endif
-  return aside<N>({{__builtin_convertvector(some.v[0], typename Pack<double, N>::Vector)}}, sum);
+  return aside<N>({{widened<double>(some.v[0])}}, sum);
 }
 
 // Sums of so many elements, fours first; what they are together is for every ISA its own, unless the flags say it is exact.

@@ -16,51 +16,61 @@ FW_INLINE void store_vector(void* p, V v) {
   *static_cast<Loose*>(p) = v;
 }
 
-// W elements of S, widened to A without rounding.
+// A vector's elements as wider ones, without rounding. Where there is an instruction for it, it is named: compilers put it together
+// from several that do half of it.
+template <class A, class V>
+FW_INLINE auto widened(V v) {
+  using S = std::decay_t<decltype(v[0])>;
+  constexpr int W = sizeof(V) / sizeof(S);
+  using Wide = typename VectorOf<A, W>::type;
+  [[maybe_unused]] constexpr auto is = []<class From, class To>(int bytes, From, To) {
+    return std::is_same_v<S, From> && std::is_same_v<A, To> && sizeof(Wide) == bytes;
+  };
+#if defined(__AVX512F__)
+  if constexpr (is(64, float{}, double{})) return (Wide)_mm512_cvtps_pd((__m256)v);
+  else if constexpr (is(64, std::int32_t{}, double{})) return (Wide)_mm512_cvtepi32_pd((__m256i)v);
+  else if constexpr (is(64, std::int32_t{}, int64_t{})) return (Wide)_mm512_cvtepi32_epi64((__m256i)v);
+  else if constexpr (is(64, std::uint16_t{}, std::uint32_t{})) return (Wide)_mm512_cvtepu16_epi32((__m256i)v);
+  else
+#endif
+#if defined(__AVX2__)
+  if constexpr (is(32, float{}, double{})) return (Wide)_mm256_cvtps_pd((__m128)v);
+  else if constexpr (is(32, std::int32_t{}, double{})) return (Wide)_mm256_cvtepi32_pd((__m128i)v);
+  else if constexpr (is(32, std::int32_t{}, int64_t{})) return (Wide)_mm256_cvtepi32_epi64((__m128i)v);
+  else if constexpr (is(32, std::uint16_t{}, std::uint32_t{})) return (Wide)_mm256_cvtepu16_epi32((__m128i)v);
+  else if constexpr (is(16, std::uint16_t{}, std::uint32_t{})) {
+    return (Wide)_mm_cvtepu16_epi32(_mm_cvtsi64_si128(std::bit_cast<int64_t>(v)));
+  } else
+#endif
+  return __builtin_convertvector(v, Wide);
+}
+
+// W elements of S, widened to A.
 template <class A, int W, class S>
 FW_INLINE typename VectorOf<A, W>::type load_as(const S* p) {
+  using Wide = typename VectorOf<A, W>::type;
   if constexpr (std::is_same_v<A, S>) {
     return load_vector<A, W>(p);
   } else if constexpr (std::is_same_v<A, double> && (std::is_same_v<S, half> || std::is_same_v<S, bfloat>)) {
-#if defined(__AVX512F__)
-    if constexpr (W == 8) return (typename VectorOf<double, 8>::type)_mm512_cvtps_pd((__m256)load_as<float, 8>(p));
-#endif
-    return __builtin_convertvector(load_as<float, W>(p), typename VectorOf<double, W>::type);
+    return widened<double>(load_as<float, W>(p));
   } else if constexpr (std::is_same_v<S, bfloat>) {
-    typename VectorOf<std::uint32_t, W>::type wide;
-#if defined(__AVX512F__)
-    if constexpr (W == 16) {
-      wide = (typename VectorOf<std::uint32_t, W>::type)_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)p));
-    } else
-#endif
-#if defined(__AVX2__)
-    if constexpr (W == 8) {
-      wide = (typename VectorOf<std::uint32_t, W>::type)_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)p));
-    } else
-#endif
-      wide = __builtin_convertvector(load_vector<std::uint16_t, W>(p), decltype(wide));
-    return std::bit_cast<typename VectorOf<float, W>::type>(wide << 16);
+    return std::bit_cast<Wide>(widened<std::uint32_t>(load_vector<std::uint16_t, W>(p)) << 16);
   } else if constexpr (std::is_same_v<S, half>) {
 #if defined(__AVX512F__)
-    if constexpr (W == 16) return (typename VectorOf<float, 16>::type)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p));
+    if constexpr (W == 16) return (Wide)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p));
 #endif
 #if defined(__F16C__)
-    if constexpr (W == 8) return (typename VectorOf<float, 8>::type)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p));
+    if constexpr (W == 8) return (Wide)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p));
+    if constexpr (W == 4) return (Wide)_mm_cvtph_ps(_mm_loadl_epi64((const __m128i*)p));
 #endif
     // Place sign, exponent and fraction, then let one exact product mend the exponent (subnormals too).
     typedef typename VectorOf<std::uint32_t, W>::type Bits;
-    const Bits h = __builtin_convertvector(load_vector<std::uint16_t, W>(p), Bits);
-    const auto scaled = std::bit_cast<typename VectorOf<float, W>::type>((h & 0x7fffu) << 13) * 0x1p112f;
+    const Bits h = widened<std::uint32_t>(load_vector<std::uint16_t, W>(p));
+    const auto scaled = std::bit_cast<Wide>((h & 0x7fffu) << 13) * 0x1p112f;
     const Bits special = (Bits)((h & 0x7c00u) == 0x7c00u) & 0x7f800000u;
-    return std::bit_cast<typename VectorOf<float, W>::type>(std::bit_cast<Bits>(scaled) | special | ((h & 0x8000u) << 16));
+    return std::bit_cast<Wide>(std::bit_cast<Bits>(scaled) | special | ((h & 0x8000u) << 16));
   } else {
-#if defined(__AVX512F__)
-    if constexpr (std::is_same_v<A, double> && std::is_same_v<S, float> && W == 8)
-      return (typename VectorOf<double, 8>::type)_mm512_cvtps_pd(_mm256_loadu_ps(p));
-    if constexpr (std::is_same_v<A, int64_t> && std::is_same_v<S, std::int32_t> && W == 8)
-      return (typename VectorOf<int64_t, 8>::type)_mm512_cvtepi32_epi64(_mm256_loadu_si256((const __m256i*)p));
-#endif
-    return __builtin_convertvector(load_vector<S, W>(p), typename VectorOf<A, W>::type);
+    return widened<A>(load_vector<S, W>(p));
   }
 }
 
@@ -197,6 +207,12 @@ FW_INLINE void store(Out* p, const Pack<A, N>& a) {
 #if defined(__AVX512F__)
       if constexpr (W == 16) _mm256_storeu_si256((__m256i*)(p + c * W), _mm512_cvtepi32_epi16((__m512i)rounded));
       else
+#endif
+#if defined(__AVX2__)
+      if constexpr (W == 8) {
+        const auto words = (__m256i)rounded;
+        _mm_storeu_si128((__m128i*)(p + c * W), _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+      } else
 #endif
       store_vector(p + c * W, __builtin_convertvector(rounded, typename VectorOf<std::uint16_t, W>::type));
     } else {

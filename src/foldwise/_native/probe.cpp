@@ -28,9 +28,18 @@ int family_of_amd() {
   return 0;
 }
 
+bool has_avx512() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512f");
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
-const bool lines_come_in_pairs = family_of_amd() == 0x19, zen5 = family_of_amd() >= 0x1a;
+// Zen 3 and 4 are one family, of which the second only has AVX-512.
+const bool lines_come_in_pairs = family_of_amd() == 0x19 && has_avx512(), zen5 = family_of_amd() >= 0x1a;
 
 namespace {
 

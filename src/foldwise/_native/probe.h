@@ -4,8 +4,8 @@
 
 namespace foldwise {
 
-// Whether who reads on and asks for a line of cache has its neighbour, too (AMD's Zen 3 and 4); to ask for that one then costs a
-// fifth of the speed. Elsewhere (Intel's, Zen 5) not to ask for it does.
+// Whether who reads on and asks for a line of cache has its neighbour, too (AMD's Zen 4); to ask for that one then costs a fifth
+// of the speed. Elsewhere (Intel's, Zen 5, most of all Zen 3, which then takes twice as long) not to ask for it does.
 extern const bool lines_come_in_pairs;
 
 // Lines that are asked for had better come into the first cache at once on AMD's Zen 5, which reads on from the second at two

@@ -135,6 +135,7 @@ FOLDWISE_EACH_VALUE(FOLDWISE_ELSEWHERE)
 // ---- past the caches
 
 constexpr int64_t stream_bytes = 16 << 20;  // outputs beyond this bypass them
+constexpr int64_t line_bytes = 64;
 
 template <class Vector>
 FW_INLINE void stream_vector(char* to, Vector v) {
@@ -156,17 +157,16 @@ FW_INLINE void stream_lines(char* to, const char* from) {
   for (int64_t at = 0; at < bytes; at += vector_bytes) stream_vector(to + at, load_vector<uint64_t, native<uint64_t>>(from + at));
 }
 
-// Bytes `done` to `ready`, in whole vectors; returns how far these went.
+// Bytes `done` to `ready`, in whole lines; returns how far these went. (What passes the caches takes a line out of them, and what
+// is then added to it waits for memory.)
 FW_INLINE int64_t stream_up(char* to, const char* from, int64_t done, int64_t ready) {
   if (done == 0) {
-    const int64_t head = -reinterpret_cast<std::uintptr_t>(to) & (vector_bytes - 1);
+    const int64_t head = -reinterpret_cast<std::uintptr_t>(to) & (line_bytes - 1);
     if (head > ready) return 0;
     std::memcpy(to, from, head);
     done = head;
   }
-  for (; done + vector_bytes <= ready; done += vector_bytes) {
-    stream_vector(to + done, load_vector<uint64_t, native<uint64_t>>(from + done));
-  }
+  for (; done + line_bytes <= ready; done += line_bytes) stream_lines<line_bytes>(to + done, from + done);
   return done;
 }
 // The same of elements that are turned round on the way: from[0] lies before `end`, from[1] before that.
@@ -178,15 +178,18 @@ FW_INLINE int64_t stream_down(char* end, const T* from, int64_t done, int64_t re
     copy_backwards(reinterpret_cast<T*>(end - next), from + next / size - 1, (next - done) / size);
     return next;
   };
-  const int64_t over = reinterpret_cast<std::uintptr_t>(end) & (vector_bytes - 1);
-  if (over % size) return copy_to(ready);  // no vector begins where an element does
+  const int64_t over = reinterpret_cast<std::uintptr_t>(end) & (line_bytes - 1);
+  if (over % size) return copy_to(ready);  // no line begins where an element does
   if (done == 0) {
     if (over > ready) return 0;
     done = copy_to(over);
   }
-  for (; done + vector_bytes <= ready; done += vector_bytes) {
-    const auto some = load_vector<Word, native<Word>>(from + done / size);
-    stream_vector(end - done - vector_bytes, pick<native<Word>>(some, some, [](int k) { return native<Word> - 1 - k; }));
+  while (done + line_bytes <= ready) {
+    repeat<line_bytes / vector_bytes>([&](int) FW_INLINED {
+      const auto some = load_vector<Word, native<Word>>(from + done / size);
+      stream_vector(end - done - vector_bytes, pick<native<Word>>(some, some, [](int k) { return native<Word> - 1 - k; }));
+      done += vector_bytes;
+    });
   }
   return done;
 }
