@@ -243,12 +243,56 @@ struct Together {
   }
 };
 
+// Where two vectors are merged lane by lane in less time than by a shuffle of both: the elements of one of three rows lie in
+// lanes that differ, whatever their vectors.
+template <int K> constexpr bool by_lanes = K == 3 && vector_bytes == 32;
+template <int K, int N, int row>
+struct LaneOfPlace {
+  constexpr int operator()(int place) const { return (place * K + row) % N; }
+};
+template <int K, int N, int row>
+struct PlaceOfLane {
+  constexpr int operator()(int lane) const {
+    int place = 0;
+    while ((place * K + row) % N != lane) ++place;
+    return place;
+  }
+};
+template <int K, int N, int vector, int row>
+struct Belongs {
+  constexpr int operator()(int lane) const { return (vector * N + lane) % K == row ? N + lane : lane; }
+};
+
 template <template <int, int, int, int> class Index, int K, int N, int result, class V>
 FW_INLINE V picked_from(const V* in) {
   V out = pick<N>(in[0], in[1], Index<K, N, result, 1>{});
   if constexpr (K > 2) out = pick<N>(out, in[2], Index<K, N, result, 2>{});
   if constexpr (K > 3) out = pick<N>(out, in[3], Index<K, N, result, 3>{});
   return out;
+}
+
+// Of K vectors, one after the other in memory, those elements that belong to one row.
+template <int K, int N, int row, class V>
+FW_INLINE V taken_apart(const V* in) {
+  if constexpr (by_lanes<K>) {
+    const V merged = pick<N>(pick<N>(in[0], in[1], Belongs<K, N, 1, row>{}), in[2], Belongs<K, N, 2, row>{});
+    return pick<N>(merged, merged, LaneOfPlace<K, N, row>{});
+  } else {
+    return picked_from<Apart, K, N, row>(in);
+  }
+}
+
+// And back: a vector of each row becomes K vectors, given one by one to take(vector, elements).
+template <int K, int N, class V, class Take>
+FW_INLINE void put_together(const V* in, Take&& take) {
+  [&]<int... C>(std::integer_sequence<int, C...>) FW_INLINED {
+    if constexpr (by_lanes<K>) {
+      const V rows[K] = {pick<N>(in[C], in[C], PlaceOfLane<K, N, C>{})...};
+      (take(C, pick<N>(pick<N>(rows[0], rows[1], Belongs<K, N, C, 1>{}), rows[2], Belongs<K, N, C, 2>{})), ...);
+    } else {
+      (take(C, picked_from<Together, K, N, C>(in)), ...);
+    }
+  }(std::make_integer_sequence<int, K>{});
 }
 
 // `count` times K words become K rows of `count` words, `row` words apart.
@@ -258,9 +302,9 @@ void deinterleave(Word* to, int64_t row, const Word* from, int64_t count) {
   int64_t i = 0;
   for (; i + N <= count; i += N) {
     typename VectorOf<Word, N>::type in[K];
-    for (int c = 0; c < K; ++c) in[c] = load_vector<Word, N>(from + i * K + c * N);
+    repeat<K>([&](int c) FW_INLINED { in[c] = load_vector<Word, N>(from + i * K + c * N); });
     [&]<int... R>(std::integer_sequence<int, R...>) FW_INLINED {
-      (store_vector(to + R * row + i, picked_from<Apart, K, N, R>(in)), ...);
+      (store_vector(to + R * row + i, taken_apart<K, N, R>(in)), ...);
     }(std::make_integer_sequence<int, K>{});
   }
   for (; i < count; ++i) {
@@ -275,10 +319,8 @@ void interleave(Word* to, const Word* from, int64_t row, int64_t count) {
   int64_t i = 0;
   for (; i + N <= count; i += N) {
     typename VectorOf<Word, N>::type in[K];
-    for (int r = 0; r < K; ++r) in[r] = load_vector<Word, N>(from + r * row + i);
-    [&]<int... C>(std::integer_sequence<int, C...>) FW_INLINED {
-      (store_vector(to + i * K + C * N, picked_from<Together, K, N, C>(in)), ...);
-    }(std::make_integer_sequence<int, K>{});
+    repeat<K>([&](int r) FW_INLINED { in[r] = load_vector<Word, N>(from + r * row + i); });
+    put_together<K, N>(in, [&](int c, auto elements) FW_INLINED { store_vector(to + i * K + c * N, elements); });
   }
   for (; i < count; ++i) {
     for (int r = 0; r < K; ++r) std::memcpy(to + i * K + r, from + r * row + i, sizeof(Word));

@@ -98,9 +98,9 @@ struct ShortRows : ReduceWork<F> {
       while (plan.count == 3 && done + N <= rows) {
         typename VectorOf<Word, N>::type in[3];
         repeat<3>([&](int c) FW_INLINED { in[c] = load_vector<Word, N>(x + done * row_bytes + c * vector_bytes); });
-        store_vector(columns, picked_from<Apart, 3, N, 0>(in));
-        store_vector(columns + N, picked_from<Apart, 3, N, 1>(in));
-        store_vector(columns + 2 * N, picked_from<Apart, 3, N, 2>(in));
+        store_vector(columns, taken_apart<3, N, 0>(in));
+        store_vector(columns + N, taken_apart<3, N, 1>(in));
+        store_vector(columns + 2 * N, taken_apart<3, N, 2>(in));
         fold(N, N, std::integral_constant<int, 3>{});
       }
     }
