@@ -263,13 +263,13 @@ FW_STEP AccOf<G, 8> lasts_of_packs(AccOf<G, 8>* packs) {
   else return packs[0];
 }
 
-// The same for eight rows of N columns.
-template <class G, int N, int half = 1>
-FW_INLINE void prefix_of_rows(AccOf<G, N>* rows, int64_t present = pack_size) {
-  repeat<pack_size>([&](int i) FW_INLINED {
+// The same for some rows of N columns.
+template <class G, int N, int size, int half = 1>
+FW_INLINE void prefix_of_rows(AccOf<G, N>* rows, int64_t present = size) {
+  repeat<size>([&](int i) FW_INLINED {
     if (i & half && i < present) rows[i] = G::merge(rows[i / (2 * half) * 2 * half + half - 1], rows[i]);
   });
-  if constexpr (2 * half < pack_size) prefix_of_rows<G, N, 2 * half>(rows, present);
+  if constexpr (2 * half < size) prefix_of_rows<G, N, size, 2 * half>(rows, present);
 }
 
 template <class G, int i, int N>

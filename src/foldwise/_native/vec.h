@@ -49,7 +49,8 @@ constexpr bool small = false;
 // step(0), ..., step(N - 1), one after the other in the code: what they index stays in registers.
 template <int N, class Step>
 FW_INLINE void repeat(Step&& step) {
-  if constexpr (N == 1) step(0);
+  if constexpr (N == 0) return;
+  else if constexpr (N == 1) step(0);
   else [&]<int... i>(std::integer_sequence<int, i...>) FW_INLINED { (step(i), ...); }(std::make_integer_sequence<int, N>{});
 }
 
