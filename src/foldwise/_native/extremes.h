@@ -16,7 +16,7 @@ struct CarefulExtreme {
   using Source = S;
   using Value = A;
   using Careful = CarefulExtreme;
-  static constexpr bool guarded = false, heavy = is_rare, rare = is_rare, signless = false;
+  static constexpr bool guarded = false, heavy = is_rare, rare = is_rare, signless = false, chooses = true;
   template <int N> using Acc = Chosen<A, N>;
 
   static constexpr A absent() {
@@ -70,6 +70,15 @@ struct Truth : Extreme<S, A, any> {
   }
   template <int N> static FW_INLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) {
     return {each([](auto p, auto q) { return any ? (p > q ? p : q) : (p < q ? p : q); }, a.value, b.value)};
+  }
+  // All truths in two words.
+  static FW_INLINE A of_words(const std::array<uint64_t, 2>& words) {
+    constexpr auto all_true = std::bit_cast<uint64_t>([] {
+      std::array<A, sizeof(uint64_t) / sizeof(A)> truths;
+      truths.fill(A(1));
+      return truths;
+    }());
+    return A(any ? (words[0] | words[1]) != 0 : (words[0] & words[1]) == all_true);
   }
 };
 

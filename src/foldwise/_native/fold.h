@@ -11,12 +11,14 @@
 //   heavy             whether a step is so long that loops are not unrolled
 //   rare              whether it is but what a guarded fold falls back on
 //   InScans           the fold to scan with, where that is another
-//   of_truths         whether elements are truths, to which their order makes no difference
+//   of_truths         whether elements are truths (1 or 0 of their type), to which their order makes no difference
+//   chooses           whether what comes out is one of the elements
 //   is_ended          whether what comes out may be asked for its mean, root or logarithm
 //   is_scanned_short  whether integers that it widens have a scan of their own for results as short as they are, which wrap
 //   signless          whether integers of either sign fold alike, so that one kernel serves both
 //   Carry             what a scan hands from one segment to the next: emit places a pack on it, advance moves it on
 #pragma once
+#include <array>
 #include <cmath>
 #include <tuple>
 
@@ -140,8 +142,11 @@ template <class Fold> constexpr bool is_rare = requires { requires Fold::rare; }
 template <class Fold> constexpr bool is_judged = requires { &Fold::template judged<1>; };
 
 // Whether elements may be folded in any order: integers that wrap, and truths. (Of zeros of both signs an extreme is the right one.)
+template <class Fold> constexpr bool of_truths = requires { Fold::of_truths; };
 template <class Fold>
-constexpr bool any_order = (std::is_integral_v<typename Fold::Value> && !is_judged<Fold>) || requires { Fold::of_truths; };
+constexpr bool any_order = (std::is_integral_v<typename Fold::Value> && !is_judged<Fold>) || of_truths<Fold>;
+// Whether an element may be folded twice, too.
+template <class Fold> constexpr bool may_repeat = any_order<Fold> && requires { Fold::chooses; };
 
 // ---- what a scan hands from one segment to the next
 
@@ -197,6 +202,8 @@ template <class Fold, int N>
 FW_INLINE typename Fold::template Acc<1> folded(const typename Fold::template Acc<N>& a) {
   if constexpr (N == 1) {
     return a;
+  } else if constexpr (of_truths<Fold> && N * sizeof(typename Fold::Value) == 16) {
+    return {splat<typename Fold::Value, 1>(Fold::of_words(std::bit_cast<std::array<uint64_t, 2>>(a.value.v[0])))};
   } else {
     using Half = typename Fold::template Acc<N / 2>;
     return folded<Fold, N / 2>(Fold::merge(remade<Half>([](const auto& p) { return lower(p); }, a),

@@ -194,8 +194,10 @@ struct Sequence : ReduceWork<F> {
     return fit;
   }
 
+  // Stretches need not be whole steps of what is folded in any order.
+  static constexpr int64_t step = any_order<F> && part == Part::none ? 1 : L;
   static constexpr SequenceFold told{
-      size, effort, T::block, L, sizeof(Open), L / W * static_cast<int64_t>(sizeof(CarefulAcc)),
+      size, effort, T::block, step, sizeof(Open), L / W * static_cast<int64_t>(sizeof(CarefulAcc)),
       Open::plain_tiles * (L / W) * static_cast<int64_t>(sizeof(Acc)), open, take, fetch, end, join_tiles,
       finish, read, part, std::is_floating_point_v<A>, give};
 };

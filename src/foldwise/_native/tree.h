@@ -113,6 +113,7 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
       repeat<G>([&](int g) FW_INLINED {
         const int64_t left = rest - (first + g) * W;
         if (left >= W) acc[g] = joined<F, W>(acc[g], row + g * W);
+        else if (static_lanes && may_repeat<F> && left > 0 && count >= W) acc[g] = joined<F, W>(acc[g], p + count - W);
         else if (left > 0) acc[g] = joined<F, W>(acc[g], T::some(row + g * W, left));
       });
     }
