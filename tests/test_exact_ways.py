@@ -41,6 +41,29 @@ def test_long_sums_of_floats_some_binades_apart(dtype: str, binades: int, top: s
     assert math.isnan(exactly_folded("sum", x, dtype=np.float64))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("count", [511, 512, 1025, 70_001])
+def test_floats_of_all_exponents(dtype: str, count: int) -> None:
+    """Zeros of both signs, subnormals and the largest, by their bits; then an infinity and a NaN among them."""
+    rng = exact_calls.generator("all exponents", dtype, count)
+    kind = cases.dtype_of(dtype)
+    fields = rng.integers(0, hard.last_field(kind), count, endpoint=True)
+    ones = rng.integers(0, 1 << limits_of(kind).nmant, count)
+    x = hard.numbers(fields, ones, rng.integers(0, 2, count), kind)
+    x[:: count // 9] = 0
+    x[3] = -0.0
+    subnormal = hard.numbers(np.zeros(count, int), ones, np.zeros(count, int), kind)
+    subnormal[count // 2 :: 3] = x[count // 2 :: 3]
+    for some in (x, subnormal, x[::-1], np.abs(x)):
+        assert exactly_folded("sum", some, dtype=np.float64) == math.fsum(some.tolist())
+        assert exactly_folded("l1", some, dtype=np.float64) == math.fsum(abs(some).tolist())
+    assert exactly_folded("sum", np.concatenate([x, -x[::-1]]), dtype=np.float64) == 0
+    x[count - 5] = -np.inf
+    assert exactly_folded("sum", x, dtype=np.float64) == -np.inf
+    x[count // 3] = np.nan
+    assert math.isnan(exactly_folded("sum", x, dtype=np.float64))
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_doubles_half_way_between_short_floats_and_beside(dtype: str) -> None:
     """Subnormal ones, too, of which a float32 on the way has fewer bits."""

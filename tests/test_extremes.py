@@ -20,6 +20,7 @@ SHAPES: tuple[tuple[int, ...], ...] = (
     *((1,), (3,), (17,), (70,), (2100,), (40_000,)),
     *((3, 40), (40, 3), (70, 300), (300, 70), (2, 5000), (5000, 6), (4500, 40)),
 )
+DECIDED = ("bool", "uint8", "int16", "int32", "int64", "float16", "float32", "float64")
 NANS = {"float16": (0x7E00, 0xFE01, 0x7C01), "bfloat16": (0x7FC0, 0xFFC1, 0x7F81)}
 NANS["float32"] = (0x7FC00000, 0xFFC00001, 0x7F800001)
 NANS["float64"] = (0x7FF8 << 48, 0xFFF8 << 48 | 1, 0x7FF0 << 48 | 1)
@@ -59,9 +60,29 @@ def check(x: Array, axis: Any) -> None:
         assert same_bits(found, wanted), (name, x.dtype, x.shape, axis)
 
 
+def odd_one_anywhere(dtype: str) -> None:
+    """One element that decides, at every place of short rows, and of lines that do not fill vectors, one after the other."""
+    kind = cases.dtype_of(dtype)
+    for length in (1, 7, 31, 33, 129, 200, 257):
+        for fold, others, other in ((fw.all, 1, 0), (fw.any, 0, 1), (fw.max, 0, 1), (fw.min, 1, 0)):
+            x = np.full((length + 1, length), others, kind)
+            x[range(length), range(length)] = other
+            assert fold(x, axis=1).astype(int).tolist() == [other] * length + [others], (dtype, length, fold)
+    lines = np.zeros((3, 2, 3137), kind)
+    for place in (0, 3136, 3100):
+        lines[:] = 0
+        lines[2, 1, place] = 1
+        assert fw.any(lines, axis=(0, 2)).tolist() == fw.max(lines, axis=(0, 2)).astype(bool).tolist() == [False, True]
+
+
 @EVERY_FLOAT
 def test_a_nan_is_the_extreme_wherever_it_lies(dtype: str) -> None:
     nan_anywhere(dtype)
+
+
+@pytest.mark.parametrize("dtype", DECIDED)
+def test_one_element_decides_wherever_it_lies(dtype: str) -> None:
+    odd_one_anywhere(dtype)
 
 
 @EVERY_ISA
@@ -91,4 +112,6 @@ def test_of_zeros_the_last_in_the_tree_stays() -> None:
 if __name__ == "__main__":
     for every in cases.FLOATS:
         nan_anywhere(every)
+    for every in DECIDED:
+        odd_one_anywhere(every)
     sys.stdout.write("done")
