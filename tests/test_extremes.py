@@ -61,7 +61,7 @@ def check(x: Array, axis: Any) -> None:
 
 
 def odd_one_anywhere(dtype: str) -> None:
-    """One element that decides, at every place of short rows, and of lines that do not fill vectors, one after the other."""
+    """One element that decides, at every place of short rows, and of lines that do not fill vectors."""
     kind = cases.dtype_of(dtype)
     for length in (1, 7, 31, 33, 129, 200, 257):
         for fold, others, other in ((fw.all, 1, 0), (fw.any, 0, 1), (fw.max, 0, 1), (fw.min, 1, 0)):
