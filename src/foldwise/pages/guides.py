@@ -34,7 +34,8 @@ GUIDES: Final = {
     "dask": "Dask's arrays and xarray: lazy graphs with the same bits for any chunks.",
     "numerics": "What a result is, to the bit, and how far it can be off.",
     "exact": "Sums rounded once, in any order; accumulators that merge; how good a sum is.",
-    "performance": "How fast it is beside others, how that is measured, and why the kernels look as they do.",
+    "performance": "How fast it is beside others, and how that is measured.",
+    "kernels": "Why the kernels look as they do: what made them faster, and what did not.",
     "architecture": "The map of the code.",
 }
 """The documents in the order in which one reads them, and what each is about."""
