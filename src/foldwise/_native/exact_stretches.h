@@ -9,7 +9,7 @@ namespace foldwise::FOLDWISE_ISA {
 //   plainly            parts of doubles, under one check of the flags
 //   as whole numbers   multiples of one unit: short floats some forty binades apart
 //   on a grid          all of them cut at the same places: other numbers some forty binades apart
-//   on several grids   what one leaves goes to the next
+//   on several grids   of doubles, what one leaves goes to the next
 //   by bits            one after the other
 template <class F>
 class Stretches {

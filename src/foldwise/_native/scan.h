@@ -137,8 +137,13 @@ struct Scan : ScanLines<F> {
             if constexpr (!any_order<F>) prefix_of_rows<F, W, together>(acc, present);
             repeat<levels>([&](int l) FW_INLINED {
               constexpr auto bits_below = [](int level) { return (1 << level) - 1; };
-              if (t >> l & 1) repeat<together>([&](int r) FW_INLINED { acc[r] = F::merge(waiting[l][v], acc[r]); });
-              else if ((t & bits_below(l)) == bits_below(l)) waiting[l][v] = acc[together - 1];
+              if (t >> l & 1) {
+                repeat<together>([&](int r) FW_INLINED {
+                  if (!few || r < present) acc[r] = F::merge(waiting[l][v], acc[r]);
+                });
+              } else if ((t & bits_below(l)) == bits_below(l) && (!few || present == together)) {
+                waiting[l][v] = acc[together - 1];
+              }
             });
             repeat<together>([&](int r) FW_INLINED {
               if (few && r >= present) return;
