@@ -153,6 +153,16 @@ def test_columns_in_steps(dtype: str, threads: int) -> None:
     every_column(dtype)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "int64", "bool"])
+@pytest.mark.parametrize("threads", [5, 16, 43, 100])
+def test_strips_of_columns_for_many_threads(dtype: str, threads: int) -> None:
+    """Strips of lines of cache, of which there are fewer than threads, as many, or no multiple."""
+    fw.set_num_threads(threads)
+    for columns in (16, 100, 700, 1029):
+        x = values(dtype, (2_000_000 // columns, columns))
+        agree(x, 0, ("sum", "max", "l2", "mean", "prod"))
+
+
 @EVERY_ISA
 def test_on_every_isa(isa: str) -> None:
     processes.output(__file__, FOLDWISE_ISA=isa)

@@ -38,7 +38,7 @@ def large(dtype: Any = np.float32) -> Array:
 def test_any_number_of_threads_gives_the_same_bits(dtype: str) -> None:
     fw.set_num_threads(1)
     wanted = large_arrays.digests((dtype,))
-    for count in (2, 3, 7):
+    for count in (2, 3, 7, 61):
         fw.set_num_threads(count)
         assert fw.get_num_threads() == count
         assert large_arrays.digests((dtype,)) == wanted, count
@@ -86,7 +86,7 @@ def test_thread_counts_of_outputs_and_options() -> None:
 
     fw.set_num_threads(1)
     wanted = [result.tobytes() for result in everything()]
-    for count in (2, 3, 7):
+    for count in (2, 3, 7, 61):
         fw.set_num_threads(count)
         assert [result.tobytes() for result in everything()] == wanted
 

@@ -18,7 +18,7 @@ struct ColumnsInStep : ReduceWork<F> {
   static_assert(L <= 2 * apart && chunk % T::block == 0 && T::block % window == 0);
 
   const Axis& kept;
-  const int64_t lines, chunks, strips, width;  // strips of whole lines of cache, but for the last, which has the columns left over, too
+  const int64_t lines, chunks, strip_lines, strips, width;  // of whole lines of cache; the last has the columns left over, too
   const int64_t most_vectors, tile_bytes;
 
   explicit ColumnsInStep(const ReducePlan& p)
@@ -26,15 +26,18 @@ struct ColumnsInStep : ReduceWork<F> {
         kept(inner_kept()),
         lines(kept.size * size / line_bytes),
         chunks((p.count + chunk - 1) / chunk),
-        strips(strips_for(p)),
-        width(strips ? (lines + strips - 1) / strips * line_bytes / size : 0),
+        strip_lines(lines_for(p)),
+        strips((lines + strip_lines - 1) / strip_lines),
+        width(strip_lines * line_bytes / size),
         most_vectors((width + line_bytes / size) / W),
         tile_bytes(L * most_vectors * static_cast<int64_t>(sizeof(CarefulAcc))) {}
 
-  // As few as their width allows, and as the threads do.
-  int64_t strips_for(const ReducePlan& p) const {
-    const int64_t fewest = (lines * line_bytes + most_row_bytes - 1) / most_row_bytes, others = p.outputs / kept.size * chunks;
-    return std::min(lines, std::max(fewest, (thread_count() + others - 1) / std::max<int64_t>(others, 1)));
+  // As many as there may be, unless threads would have no strip.
+  int64_t lines_for(const ReducePlan& p) const {
+    const int64_t others = std::max<int64_t>(p.outputs / kept.size * chunks, 1);
+    const int64_t fewest = (lines * line_bytes + most_row_bytes - 1) / most_row_bytes;
+    const int64_t asked = std::max<int64_t>({fewest, (thread_count() + others - 1) / others, 1});
+    return std::max<int64_t>((lines + asked - 1) / asked, 1);
   }
 
   bool suits() const {
