@@ -41,7 +41,7 @@ class Stretches {
     while (count) {
       int64_t some = std::min(plainly_ || by_bits_ > 0 ? span : on_grid, count);
       const bool apart = some == count && next && next != p + some;
-      const Ahead ahead{apart ? (next - p) * int64_t{sizeof(S)} : prefetch_distance, apart, 0, next != nullptr};
+      const Ahead ahead{apart ? (next - p) * int64_t{sizeof(S)} : sequence_prefetch_distance(), apart, 0, next != nullptr};
       if (by_bits_ > 0) {
         --by_bits_;
         add_by_bits(total, p, some);

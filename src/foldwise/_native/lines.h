@@ -7,10 +7,13 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
+// What has no AVX-512 is older than Zen 4 and 5, what has it newer than Zen 3.
 #if defined(__AVX512F__)
 FW_INLINE bool lines_come_first() { return zen5; }
+constexpr bool asks_for_what_is_near() { return false; }
 #else
-constexpr bool lines_come_first() { return false; }  // what has no AVX-512 is older
+constexpr bool lines_come_first() { return false; }
+FW_INLINE bool asks_for_what_is_near() { return zen3; }
 #endif
 
 // Not further ahead: at 8 KB exact sums of doubles lose a quarter of their speed. Kernels that do much more than memory's time
@@ -20,6 +23,8 @@ constexpr int prefetch_distance = 5632, near_prefetch_distance = 2304;
 FW_INLINE int64_t grid_prefetch_distance() {
   return lines_come_first() || lines_come_in_pairs ? prefetch_distance : near_prefetch_distance;
 }
+// Of what is read on and on, and added.
+FW_INLINE int64_t sequence_prefetch_distance() { return asks_for_what_is_near() ? 1024 : prefetch_distance; }
 FW_INLINE int64_t short_rows_prefetch_distance() { return lines_come_first() ? prefetch_distance : near_prefetch_distance; }
 constexpr int stream_distance = 512;
 
@@ -50,10 +55,12 @@ FW_INLINE void ask_for(const T* p, int64_t ahead = 0) {
 }
 
 // The line of cache at `p`, or what there is in its place: of pairs that lie where memory goes on, the first is enough. (To ask
-// for it twice costs less than a branch.)
-template <bool paced = false>
+// for it twice costs less than a branch.) Zen 3 reads on from the second cache as well; but what is gone through in turns, of
+// which each comes back to it, had better be in the first.
+template <bool paced = false, bool in_turns = false>
 FW_INLINE void fetch_line(const char* p, bool second, bool apart) {
-  ask_for<paced>(p, second && lines_come_in_pairs && !apart ? -64 : 0);
+  if (asks_for_what_is_near()) __builtin_prefetch(p, 0, in_turns ? 3 : 2);
+  else ask_for<paced>(p, second && lines_come_in_pairs && !apart ? -64 : 0);
 }
 
 // The lines of so many bytes.

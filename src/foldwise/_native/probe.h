@@ -12,6 +12,9 @@ extern const bool lines_come_in_pairs;
 // thirds of the speed. Elsewhere (Intel's, Zen 4) they would be in the way of what is read now.
 extern const bool zen5;
 
+// AMD's Zen 3 had better be asked for lines that are near, and without the pauses that suit others.
+extern const bool zen3;
+
 // Reads every byte on the pool's threads; the value only keeps the reading from being dropped.
 std::uint64_t probe_read(const char* data, std::int64_t bytes);
 

@@ -51,7 +51,8 @@ class OpenSequence {
       const S* end = p + some * k;
       const S* then = some < count || !next ? end : next;
       constexpr int64_t size = sizeof(S);
-      Ahead ahead{(static_lanes || k == 1) && then == end ? prefetch_distance : (then - p) * size, then != end, 0, next != nullptr};
+      const bool on = (static_lanes || k == 1) && then == end;
+      Ahead ahead{on ? sequence_prefetch_distance() : (then - p) * size, then != end, 0, next != nullptr};
       if (lead) {
         ahead = {lead - reinterpret_cast<const char*>(p), true, L * k * size / slowness};
         lead += some * k * size / slowness;

@@ -86,7 +86,7 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
       constexpr int bytes = W * static_cast<int>(sizeof(*p));
       if (!prefetch || g * bytes % 64 || g * bytes >= pace) return;
       constexpr bool paced = static_lanes && bytes >= 32;  // else there is more to do with a line
-      fetch_line<paced>(soon + g * bytes, g * bytes & 64, ahead.apart || in_turn);
+      fetch_line<paced, (static_lanes > L_vectors<F> * W)>(soon + g * bytes, g * bytes & 64, ahead.apart || in_turn);
     };
     if (resume) {
       repeat<G>([&](int g) FW_INLINED { acc[g] = tile[first + g]; });
