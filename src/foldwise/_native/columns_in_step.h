@@ -14,7 +14,7 @@ struct ColumnsInStep : ReduceWork<F> {
   // the same rows for all, some of a lane at a time: what it holds so far waits in a register. A chunk is as many blocks as a
   // power of two, for all of them.
   static constexpr int64_t apart = JointLoop::apart, window = 1024, chunk = 8192;
-  static constexpr int64_t most_row_bytes = ColumnTaker::most_row_bytes, line_bytes = ColumnTaker::line_bytes;
+  static constexpr int64_t most_row_bytes = ColumnTaker::most_row_bytes;
   static_assert(L <= 2 * apart && chunk % T::block == 0 && T::block % window == 0);
 
   const Axis& kept;

@@ -10,7 +10,7 @@ namespace foldwise::FOLDWISE_ISA {
 //   as whole numbers   multiples of one unit: short floats some forty binades apart
 //   on a grid          all of them cut at the same places: other numbers some forty binades apart
 //   on several grids   of doubles, what one leaves goes to the next
-//   by bits            one after the other
+//   by bits            one after the other, floats by their signs and exponents
 template <class F>
 class Stretches {
   using T = Terms<F>;

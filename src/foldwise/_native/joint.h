@@ -77,7 +77,7 @@ struct Taker : Partner {
 
 // One of a company that goes through columns.
 struct ColumnTaker : Taker {
-  static constexpr int64_t most_row_bytes = 4096, line_bytes = 64;
+  static constexpr int64_t most_row_bytes = 4096;
 
   struct Lanes {
     char* tiles[2];  // for rows in turn

@@ -7,6 +7,8 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
+constexpr int64_t line_bytes = 64;
+
 // What has no AVX-512 is older than Zen 4 and 5, what has it newer than Zen 3.
 #if defined(__AVX512F__)
 FW_INLINE bool lines_come_first() { return zen5; }
@@ -60,15 +62,15 @@ FW_INLINE void ask_for(const T* p, int64_t ahead = 0) {
 template <bool paced = false, bool in_turns = false>
 FW_INLINE void fetch_line(const char* p, bool second, bool apart) {
   if (asks_for_what_is_near()) __builtin_prefetch(p, 0, in_turns ? 3 : 2);
-  else ask_for<paced>(p, second && lines_come_in_pairs && !apart ? -64 : 0);
+  else ask_for<paced>(p, second && lines_come_in_pairs && !apart ? -line_bytes : 0);
 }
 
 // The lines of so many bytes.
 FW_INLINE void fetch_lines(const char* p, int64_t bytes, bool apart) {
   if (lines_come_first()) {
-    for (int64_t line = 0; line < bytes; line += 64) __builtin_prefetch(p + line, 0, 3);
+    for (int64_t line = 0; line < bytes; line += line_bytes) __builtin_prefetch(p + line, 0, 3);
   } else {
-    for (int64_t line = 0; line < bytes; line += 64) fetch_line(p + line, line & 64, apart);
+    for (int64_t line = 0; line < bytes; line += line_bytes) fetch_line(p + line, line & line_bytes, apart);
   }
 }
 
@@ -77,7 +79,7 @@ FW_INLINE void fetch_lines(const char* p, int64_t bytes, bool apart) {
 FW_INLINE void fetch_ahead(const char* p, int64_t count, int64_t stride, int64_t distance = prefetch_distance) {
   if (stride < 0) {
     p -= distance;
-    for (int64_t back = 64; back < count * -stride + 64; back += 64) __builtin_prefetch(p - back, 0, 3);
+    for (int64_t back = line_bytes; back < count * -stride + line_bytes; back += line_bytes) __builtin_prefetch(p - back, 0, 3);
   } else {
     p += distance;
     fetch_lines(p, count * stride, true);

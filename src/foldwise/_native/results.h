@@ -1,6 +1,7 @@
 // Results on their way to memory: to any strides and dtype, rounded once, and past the caches where they are large.
 #pragma once
 #include "blocks.h"
+#include "lines.h"
 
 namespace foldwise::FOLDWISE_ISA {
 
@@ -135,7 +136,6 @@ FOLDWISE_EACH_VALUE(FOLDWISE_ELSEWHERE)
 // ---- past the caches
 
 constexpr int64_t stream_bytes = 16 << 20;  // outputs beyond this bypass them
-constexpr int64_t line_bytes = 64;
 
 template <class Vector>
 FW_INLINE void stream_vector(char* to, Vector v) {

@@ -36,8 +36,10 @@ struct Scan : ScanLines<F> {
   static constexpr int64_t strip_columns = sizeof(S) < 8 ? 2048 : 1024, cached_columns = 512, least_columns = 64;
 
   // Rows of a pack that are taken together. Rows that lie a power of two apart share a few places of the first cache, and where a
-  // vector is less than a line of it, all eight and their results would evict each other before the next vector is taken.
-  static constexpr int together = vector_bytes == 64 || F::heavy ? pack_size : sizeof(S) == 8 ? 2 : 4;
+  // vector is less than a line of it, all eight and their results would evict each other before the next vector is taken; whole
+  // lines, too, where vectors lie across two of them, but floats are held up more by fewer rows.
+  static constexpr bool whole_lines = vector_bytes == 64 && !(any_order<F> && sizeof(S) == 8);
+  static constexpr int together = whole_lines || F::heavy ? pack_size : sizeof(S) == 8 ? 2 : 4;
   static constexpr int turns = pack_size / together, levels = any_order<F> ? 0 : std::bit_width(unsigned{turns}) - 1;
 
   void scan_columns() {
@@ -104,9 +106,9 @@ struct Scan : ScanLines<F> {
           direct[r] = streaming || r >= rows ? results[r] : reinterpret_cast<Out*>(out + r * plan.along.out);
         }
         // Where rows of results begin on lines, these leave one by one, and never come to more than the first cache holds.
-        constexpr int64_t line = std::max<int64_t>(64, W * sizeof(Out)), in_line = line / (W * sizeof(Out));
+        constexpr int64_t line = std::max<int64_t>(line_bytes, W * sizeof(Out)), in_line = line / (W * sizeof(Out));
         const bool lined = !small && !F::heavy && !F::guarded && streaming && rows_out && rows == pack_size &&
-                           columns * sizeof(Out) % line == 0 && (reinterpret_cast<std::uintptr_t>(out) | plan.along.out) % 64 == 0;
+                           columns * sizeof(Out) % line == 0 && (reinterpret_cast<std::uintptr_t>(out) | plan.along.out) % line_bytes == 0;
         const auto leave = [&](int64_t v, int first) FW_INLINED {
           char* to = out + (v + 1) * W * sizeof(Out) - line + first * plan.along.out;
           for (int r = first; r < first + together; ++r, to += plan.along.out) {
