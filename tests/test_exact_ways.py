@@ -53,6 +53,8 @@ def test_floats_of_all_exponents(dtype: str, count: int) -> None:
     x[:: count // 9] = 0
     x[3] = -0.0
     subnormal = hard.numbers(np.zeros(count, int), ones, np.zeros(count, int), kind)
+    left = rng.permutation(np.concatenate([x, -x, subnormal]))  # when the others have gone
+    assert exactly_folded("sum", left, dtype=np.float64) == math.fsum(subnormal.tolist())
     subnormal[count // 2 :: 3] = x[count // 2 :: 3]
     for some in (x, subnormal, x[::-1], np.abs(x)):
         assert exactly_folded("sum", some, dtype=np.float64) == math.fsum(some.tolist())
