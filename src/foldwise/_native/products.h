@@ -27,31 +27,43 @@ struct CarefulProd {
   static constexpr A absent() { return A(1); }
 
   template <int N>
-  static FW_INLINE Acc<N> normalised(const Acc<N>& a) {
+  static FW_OUTLINE Acc<N> start(const Pack<A, N>& x) {
+    constexpr Bits least = Bits(1) << fraction_bits;
+    constexpr int W = Pack<A, N>::width;
+    typedef typename VectorOf<Bits, W>::type V;
     Bits shifts[N];
     Acc<N> r;
-    constexpr int W = Pack<A, N>::width;
     for (int c = 0; c < Pack<A, N>::chunks; ++c) {
-      typedef typename VectorOf<Bits, W>::type V;
-      const V magnitude = std::bit_cast<V>(a.fraction.v[c]) & ~sign;
-      const V special = (magnitude == 0) | (magnitude >= infinity);
-      const V tiny = (magnitude < (Bits(1) << fraction_bits)) & ~special;
-      const A up = A(Bits(1) << fraction_bits);
-      const V bits = tiny ? std::bit_cast<V>(a.fraction.v[c] * up) : std::bit_cast<V>(a.fraction.v[c]);
-      const V shift = ((bits & ~sign) >> fraction_bits) - bias - (tiny & fraction_bits);
-      const V fraction = special ? bits : (bits & ~infinity) | one;
+      V bits = std::bit_cast<V>(x.v[c]), magnitude = bits & ~sign, shift = (magnitude >> fraction_bits) - bias;
+      V fraction = (bits & ~infinity) | one;
+      const V special = (magnitude == 0) | (magnitude >= infinity), tiny = (magnitude < least) & ~special;
+      if (lanes_where(special | tiny)) {
+        bits = tiny ? std::bit_cast<V>(x.v[c] * A(least)) : bits;
+        fraction = special ? bits : (bits & ~infinity) | one;
+        shift = (((bits & ~sign) >> fraction_bits) - bias - (tiny & fraction_bits)) & ~special;
+      }
       r.fraction.v[c] = std::bit_cast<typename Pack<A, N>::Vector>(fraction);
-      store_vector(shifts + c * W, shift & ~special);
+      store_vector(shifts + c * W, shift);
     }
-    r.exponent = a.exponent + load<int64_t, N>(shifts);
+    r.exponent = load<int64_t, N>(shifts);
     return r;
   }
-
-  template <int N> static FW_OUTLINE Acc<N> start(const Pack<A, N>& x) {
-    return normalised(Acc<N>{x, splat<int64_t, N>(0)});
-  }
-  template <int N> static FW_OUTLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) {
-    return normalised(Acc<N>{a.fraction * b.fraction, a.exponent + b.exponent});
+  // A product of two fractions is in [1, 4).
+  template <int N>
+  static FW_OUTLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) {
+    constexpr Bits two = one + (Bits(1) << fraction_bits);
+    constexpr int W = Pack<A, N>::width;
+    typedef typename VectorOf<Bits, W>::type V;
+    Bits halved[N];
+    Acc<N> r{a.fraction * b.fraction, a.exponent + b.exponent};
+    for (int c = 0; c < Pack<A, N>::chunks; ++c) {
+      const V bits = std::bit_cast<V>(r.fraction.v[c]), magnitude = bits & ~sign;
+      const V large = (magnitude >= two) & (magnitude < infinity);
+      r.fraction.v[c] = std::bit_cast<typename Pack<A, N>::Vector>(bits - (large & (Bits(1) << fraction_bits)));
+      store_vector(halved + c * W, large);
+    }
+    r.exponent = r.exponent - load<int64_t, N>(halved);
+    return r;
   }
   template <int N> static FW_INLINE Acc<N> lift(const Acc<N>& a) { return a; }
 
