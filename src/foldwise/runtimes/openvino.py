@@ -300,7 +300,7 @@ ROWS: Final = (
         "Steps are added in bfloat16: those of ones stop at 256.",
         "Cast to float before, and back after.",
         Example("scan", "sum", 14, "bfloat16", (600,), (1,), (0,)),
-        when="steps need more digits than the dtype has and the processor has AVX-512",
+        when="steps need more digits than the dtype has and the processor has AVX-512 or AVX2-VNNI-2",
         level="warning",
         repair="through",
     ),
