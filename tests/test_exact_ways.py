@@ -17,11 +17,11 @@ from trees import limits_of
 import foldwise as fw
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("binades", [30, 39, 40, 55, 56, 70])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("binades", [30, 39, 40, 43, 44, 55, 56, 70, 73, 89])
 @pytest.mark.parametrize("top", ["least", "one", "most"])
 def test_long_sums_of_floats_some_binades_apart(dtype: str, binades: int, top: str) -> None:
-    """As whole numbers their sums leave 64 bits, and not all of them are whole."""
+    """Counted in one unit their sums leave 64 bits, or the bits of a double, and not all of them are whole."""
     rng = exact_calls.generator("binades", dtype, binades, top)
     kind, count = cases.dtype_of(dtype), 70_001
     last = {"least": 5, "one": 127, "most": hard.last_field(kind) - 20}[top]

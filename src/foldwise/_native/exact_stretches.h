@@ -7,8 +7,8 @@ namespace foldwise::FOLDWISE_ISA {
 
 // Elements that lie one after the other are added in one of five ways:
 //   plainly            parts of doubles, under one check of the flags
-//   as whole numbers   multiples of one unit: short floats some forty binades apart
-//   on a grid          all of them cut at the same places: other numbers some forty binades apart
+//   counted            in one unit, by integers or by two doubles each, when they are some forty binades apart
+//   on a grid          all of them cut at the same places: other numbers as far apart, or farther
 //   on several grids   of doubles, what one leaves goes to the next
 //   by bits            one after the other, floats by their signs and exponents
 template <class F>
@@ -20,20 +20,19 @@ class Stretches {
   static constexpr int vectors = L_vectors<F>;
   typedef typename VectorOf<double, W>::type Vector;
   typedef typename VectorOf<int64_t, W>::type Bits;
-  using Whole = WholeNumbers<F>;
   static constexpr bool halves_ = std::is_same_v<S, half> && F::linear;
   static constexpr int64_t few = 512;
 
   // What is not plain seldom stands alone. Until something was, a first try is short, and a grid takes more at once; after bits,
   // so many spans more go by bits.
-  Patience floats_{3}, plain_{3}, whole_;
+  Patience floats_{3}, plain_{3}, whole_, counted_;
   bool plainly_ = false;
   int by_bits_ = 0;
   Exponents seen_{above_all, of_nothing};  // of elements that were not plain
   int exponent_ = above_all;               // of the last grid, if there was one
 
  public:
-  static constexpr int64_t on_grid = Whole::most, a_try = 1024;
+  static constexpr int64_t on_grid = most_counted, a_try = 1024;
   static constexpr int64_t span = starts_in_floats<F> ? floats_per_check : halves_ ? on_grid : 8192;
   static constexpr int64_t block = std::min<int64_t>(span, 8192);
 
@@ -47,7 +46,7 @@ class Stretches {
         add_by_bits(total, p, some);
       } else if (const int64_t first = plainly_ ? some : std::min(a_try, some); add_plainly(total, p, first, ahead)) {
         some = first;
-      } else if (!add_whole(total, p, some) && !add_on_grid(total, p, some) && !add_anything(total, p, some)) {
+      } else if (!add_counted(total, p, some) && !add_on_grid(total, p, some) && !add_anything(total, p, some)) {
         by_bits_ = 15;
       }
       p += some;
@@ -152,11 +151,15 @@ class Stretches {
     return seen_;
   }
 
-  bool add_whole(Total& total, const S* p, int64_t count) {
-    if constexpr (Whole::suits) {
+  bool add_counted(Total& total, const S* p, int64_t count) {
+    return add_counted_by<WholeNumbers<F>>(total, p, count, whole_) || add_counted_by<UnitsAndRests<F>>(total, p, count, counted_);
+  }
+  template <class Counted>
+  bool add_counted_by(Total& total, const S* p, int64_t count, Patience& patience) {
+    if constexpr (Counted::suits) {
       const Exponents here = seen(p, count);
-      if (here.above - here.below > Whole::binades || !whole_.lasts()) return false;
-      if (whole_.learn(Whole::add(total, p, count, here.above))) return true;
+      if (here.above - here.below > Counted::binades || !patience.lasts()) return false;
+      if (patience.learn(Counted::add(total, p, count, here))) return true;
       seen_ = exponents(p, count);
     }
     return false;

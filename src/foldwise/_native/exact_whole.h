@@ -1,9 +1,9 @@
-// Sums of whole numbers: floats up to forty binades apart, a bfloat16's up to 56, are multiples of one unit, and a word of 64
-// bits is enough for each. Their sum may wrap: a sum of floats is near enough to say how often.
+// Sums of numbers that are counted in one unit, when they lie so near to each other that two words are enough for that.
 #pragma once
 #include <cmath>
 
 #include "exact_grid.h"
+#include "fused.h"
 
 namespace foldwise::FOLDWISE_ISA {
 
@@ -23,6 +23,13 @@ FW_INLINE Floats nearly(const Floats& a, const Floats& b, const Floats& c) {
 constexpr bool turns_whole = false;
 #endif
 
+// A float, a bfloat16, a double: how many bits it has.
+template <class S> constexpr int digits_of = sizeof(S) == 8 ? 53 : sizeof(S) == 4 ? 24 : 8;
+
+constexpr int64_t most_counted = 32768;
+
+// Floats up to forty binades apart, a bfloat16's up to 56, are multiples of one unit, and a word of 64 bits is enough for each.
+// Their sum may wrap: a sum of floats is near enough to say how often.
 template <class F>
 class WholeNumbers {
   using S = typename F::Source;
@@ -71,13 +78,12 @@ class WholeNumbers {
 
  public:
   static constexpr bool suits = turns_whole && F::linear && (std::is_same_v<S, float> || std::is_same_v<S, bfloat>);
-  // Each lane of `near_` gets so few that it is wrong by at most 2^56 units: all 64, by a quarter of a word's turn.
-  static constexpr int64_t most = 32768;
-  static constexpr int binades = 64 - (sizeof(S) == 4 ? 24 : 8);  // a word, less what one of them has
+  static constexpr int binades = 64 - digits_of<S>;  // a word, less what one of them has
 
-  // Adds up to `most` elements, which should be below 2^above, unless the flags say that they are not whole.
-  static FW_INLINE bool add(Total& total, const S* p, int64_t count, int above) {
-    const int places = 63 - above;
+  // Adds up to `most_counted` elements, unless the flags say that they are not whole. (Each lane of `near_` gets so few that it
+  // is wrong by at most 2^56 units: all 64, by a quarter of a word's turn.)
+  static FW_INLINE bool add(Total& total, const S* p, int64_t count, Exponents here) {
+    const int places = 63 - here.above;
     if (places < -126 || places > 127) return false;
     WholeNumbers all(places);
     clear_flags();
@@ -86,6 +92,59 @@ class WholeNumbers {
     if (lost_bits()) return false;
     const __int128 units = all.sum();
     total.add_units(units < 0 ? -units : units, -places - Total::lowest, units < 0);
+    return true;
+  }
+};
+
+// Each number as whole units, to the nearest, and a rest, which may have either sign: two sums of doubles. Both have bits to spare if
+// the unit lies well between the largest number and the last bit of the least, and the flags tell if it does not.
+template <class F>
+class UnitsAndRests {
+  using S = typename F::Source;
+  static constexpr int W = native<double>, vectors = 4, at_once = vectors * W;
+  static constexpr int bits = 53, spare_units = 6, spare_rests = 4;
+  using Some = Pack<double, W>;
+
+  // The sums of each vector's units, and then of its rests.
+  static FW_INLINE void take(const S* p, int64_t count, double unit, double* sums) {
+    Some units[vectors] = {}, rests[vectors] = {};
+    const auto step = [&](int v, const Some& loaded) FW_INLINED {
+      const auto x = F::template summand<0>(loaded).v[0], scale = unit - decltype(loaded.v[0] + 0){};
+      const auto whole = whole_unnoted(x * scale);
+      units[v] = {{units[v].v[0] + whole}};
+      rests[v] = {{added_aside(fused(x, scale, -whole), rests[v].v[0])}};
+    };
+    int64_t i = 0;
+    for (; i + at_once <= count; i += at_once) {
+      repeat<vectors>([&](int v) FW_INLINED {
+        const S* at = p + i + v * W;
+        if (v * W * sizeof(S) % line_bytes == 0) ask_for(at, sequence_prefetch_distance());
+        step(v, load<double, W>(at));
+      });
+    }
+    for (; i < count; i += W) step(0, load_some<double, W>(p + i, static_cast<int>(std::min<int64_t>(W, count - i)), 0.0));
+    repeat<vectors>([&](int v) FW_INLINED {
+      store(sums + v * W, units[v]);
+      store(sums + at_once + v * W, rests[v]);
+    });
+  }
+
+ public:
+  static constexpr bool suits = rounds_unnoted && F::linear && !std::is_same_v<S, half>;
+  static constexpr int binades = 2 * bits - spare_units - spare_rests - digits_of<S>;
+
+  // Adds up to `most_counted` elements, unless the flags say that units or rests have lost bits.
+  static FW_INLINE bool add(Total& total, const S* p, int64_t count, Exponents here) {
+    const int unused = (binades - (here.above - here.below)) / 2, places = bits - spare_units - unused - here.above;
+    if (std::abs(places) > 900) return false;  // sums must not overflow, either
+    double sums[2 * at_once];
+    clear_flags();
+    take(p, count, std::ldexp(1.0, places), sums);
+    settle(sums);
+    if (lost_bits()) return false;
+    for (double& sum : sums) sum *= std::ldexp(1.0, -places);
+    add_halved(total, sums, at_once);
+    add_halved(total, sums + at_once, at_once);
     return true;
   }
 };

@@ -325,6 +325,31 @@ template <class V>
 FW_INLINE V added_unnoted(V a, V b) { return a + b; }
 #endif
 
+// The nearest whole numbers, where an instruction gives them and the flags are not told of it.
+#if defined(__AVX__) || defined(__aarch64__)
+constexpr bool rounds_unnoted = true;
+template <class V>
+FW_INLINE V whole_unnoted(V a) {
+  constexpr bool wide = sizeof(a[0]) == 8;
+#if defined(__AVX512F__)
+  constexpr int how = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  if constexpr (wide) return (V)_mm512_roundscale_pd((__m512d)a, how);
+  else return (V)_mm512_roundscale_ps((__m512)a, how);
+#elif defined(__AVX__)
+  constexpr int how = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  if constexpr (wide) return (V)_mm256_round_pd((__m256d)a, how);
+  else return (V)_mm256_round_ps((__m256)a, how);
+#else
+  if constexpr (wide) return (V)vrndnq_f64((float64x2_t)a);
+  else return (V)vrndnq_f32((float32x4_t)a);
+#endif
+}
+#else
+constexpr bool rounds_unnoted = false;
+template <class V>
+V whole_unnoted(V a);
+#endif
+
 // Other code is slow for as long as the upper parts of vector registers are in use. Built for size, a function leaves them so.
 struct ReleasesVectors {
   ~ReleasesVectors() {
