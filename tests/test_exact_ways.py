@@ -41,6 +41,21 @@ def test_long_sums_of_floats_some_binades_apart(dtype: str, binades: int, top: s
     assert math.isnan(exactly_folded("sum", x, dtype=np.float64))
 
 
+@pytest.mark.parametrize("largest", [0.0009, 127.9375, -128.0, 128.0, 65504.0])
+@pytest.mark.parametrize("count", [33, 4097, 40_000, 70_001])
+def test_long_sums_of_float16(largest: float, count: int) -> None:
+    """As whole numbers of 32 bits, up to 128, their sums wrap some thousand times; the least are units of these."""
+    rng = exact_calls.generator("float16", largest, count)
+    x = np.full(count, largest, np.float16)
+    mixed = np.where(rng.random(count) < 0.9, x, rng.integers(-2047, 2048, count) * 2.0**-24).astype(np.float16)
+    for some in (x, mixed, mixed * np.where(rng.random(count) < 0.5, np.float16(1), np.float16(-1))):
+        assert exactly_folded("sum", some, dtype=np.float64) == math.fsum(some.tolist())
+    mixed[count // 2] = np.inf
+    assert exactly_folded("sum", mixed, dtype=np.float64) == np.inf
+    mixed[count // 3] = np.nan
+    assert math.isnan(exactly_folded("sum", mixed, dtype=np.float64))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("count", [511, 512, 1025, 70_001])
 def test_floats_of_all_exponents(dtype: str, count: int) -> None:

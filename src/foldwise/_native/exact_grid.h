@@ -11,21 +11,20 @@ FW_INLINE A summed(const Pack<A, N>& a) {
   if constexpr (N == 1) return a[0];
   else return summed(lower(a) + upper(a));
 }
-template <class A, class Vector>
-FW_INLINE A summed(const Vector (&four)[4]) {
-  return summed(Pack<A, native<A>>{{(four[0] + four[1]) + (four[2] + four[3])}});
+template <class Vector>
+FW_INLINE double summed(const Vector (&four)[4]) {
+  return summed(Pack<double, native<double>>{{(four[0] + four[1]) + (four[2] + four[3])}});
 }
 
-template <class A, int levels>
+template <int levels>
 class Grid {
-  static constexpr int W = native<A>;
+  static constexpr int W = native<double>;
   static constexpr int vectors = 4;
-  static constexpr int digits = std::numeric_limits<A>::digits, bias = std::numeric_limits<A>::max_exponent - 1;
-  using Word = bits_of<A>;
-  typedef typename VectorOf<A, W>::type Vector;
-  typedef typename VectorOf<Word, W>::type Bits;
+  static constexpr int digits = std::numeric_limits<double>::digits, bias = std::numeric_limits<double>::max_exponent - 1;
+  typedef typename VectorOf<double, W>::type Vector;
+  typedef typename VectorOf<uint64_t, W>::type Bits;
 
-  A anchors_[levels];
+  double anchors_[levels];
   Vector sums_[levels][vectors];
   Bits moved_[vectors] = {};
 
@@ -42,7 +41,7 @@ class Grid {
     const int log = std::bit_width(static_cast<uint64_t>(count / (vectors * W) + vectors));
     exponent += log + 1;
     for (int k = 0; k < levels; ++k, exponent += log - digits + 1) {
-      anchors_[k] = A(1.5) * std::bit_cast<A>(Word(std::clamp(exponent, 1 - bias, bias - 1) + bias) << (digits - 1));
+      anchors_[k] = 1.5 * std::bit_cast<double>(uint64_t(std::clamp(exponent, 1 - bias, bias - 1) + bias) << (digits - 1));
       for (Vector& sum : sums_[k]) sum = anchors_[k] - Vector{};
     }
   }
@@ -80,10 +79,10 @@ class Grid {
     return lanes_where(all >> (digits - 1) != 0) != 0;
   }
   // What an anchor got, if the flags do not say that this is not exact.
-  FW_INLINE A sum(int k) const {
+  FW_INLINE double sum(int k) const {
     const Vector anchor = anchors_[k] - Vector{};
     const Vector got[] = {sums_[k][0] - anchor, sums_[k][1] - anchor, sums_[k][2] - anchor, sums_[k][3] - anchor};
-    return summed<A>(got);
+    return summed(got);
   }
   // What the anchors got in any case: seen as integers, their differences count the anchor's units.
   FW_INLINE void add_to(Total& total) const {
@@ -92,7 +91,7 @@ class Grid {
       for (const Vector& sum : sums_[k]) all += std::bit_cast<Bits>(sum) - std::bit_cast<Bits>(anchors_[k] - Vector{});
       int64_t units = 0;
       for (int i = 0; i < W; ++i) units += all[i];
-      const int unit = static_cast<int>(std::bit_cast<Word>(anchors_[k]) >> (digits - 1)) - bias - (digits - 1);
+      const int unit = static_cast<int>(std::bit_cast<uint64_t>(anchors_[k]) >> (digits - 1)) - bias - (digits - 1);
       total.add_units(units < 0 ? -units : units, unit - Total::lowest, units < 0);
     }
   }
@@ -131,7 +130,7 @@ static FW_OUTLINE bool add_all_levels(Total& total, double* left, int64_t count)
   Exponents exponents = exponents_of(count, stored);
   if (exponents.above >= above_all - 16 || exponents.above - exponents.below > widest) return false;
   while (exponents.above > of_nothing) {
-    Grid<double, 3> grid(exponents.above, count);
+    Grid<3> grid(exponents.above, count);
     grid.take(count, stored, [left](int, int64_t i, auto rest) FW_INLINED { store_vector(left + i, rest); });
     grid.add_to(total);
     exponents = exponents_of(count, stored);

@@ -50,6 +50,30 @@ FW_INLINE TwoParts<N> cut_at(const Pack<double, N>& anchor, const Pack<double, N
   const auto high = anchored - anchor;
   return {high, x - high};
 }
+// The same of elements at once, where an instruction set can cut them without telling the flags.
+constexpr bool cuts_unnoted = rounds_unnoted;
+template <int N>
+class Knife {
+  using Some = Pack<double, N>;
+  typedef typename VectorOf<uint64_t, Some::width>::type Bits;
+  Some anchor_, unit_, per_unit_;
+
+ public:
+  explicit FW_INLINE Knife(const Some& anchor) : anchor_(anchor) {
+    constexpr uint64_t step = uint64_t{1} << 52, one = 1023 * step;
+    const auto power = [](auto v) FW_INLINED { return std::bit_cast<Bits>(v) & (0x7ff * step); };
+    unit_ = each([&](auto v) FW_INLINED { return std::bit_cast<decltype(v)>(power(v) - 52 * step); }, anchor);
+    per_unit_ = each([&](auto v) FW_INLINED { return std::bit_cast<decltype(v)>(2 * one + 52 * step - power(v)); }, anchor);
+  }
+  FW_INLINE TwoParts<N> operator()(const Some& x) const {
+    const Some high = each([](auto v, auto anchor, auto unit, auto per_unit) FW_INLINED {
+      if constexpr (adds_unnoted) return added_unnoted(v, anchor) - anchor;
+      else return whole_unnoted(v * per_unit) * unit;
+    }, x, anchor_, unit_, per_unit_);
+    return {high, x - high};
+  }
+};
+
 template <int N>
 FW_INLINE TwoParts<N> on_anchor(const Pack<double, N>& anchor, const TwoParts<N>& a) {
   return {a.high + anchor, a.low + anchor};
@@ -61,14 +85,19 @@ FW_INLINE TwoParts<N> cut_again(const Pack<double, N>& anchor, const TwoParts<N>
   return added(cut_at<N>(anchor, anchored.high, a.high), cut_at<N>(anchor, anchored.low, a.low));
 }
 
+// Exact sums may be put together in any order: a scan's packs are single vectors.
+constexpr int pack_of_doubles = native<double>;
+using DoublePack = Pack<double, pack_of_doubles>;
+using PackParts = TwoParts<pack_of_doubles>;
+
 // ---- a line: whole packs of x, in `high` and `low` what its prefixes are
 
-template <int P>
-FW_OUTLINE bool anchor_line(const double* x, int64_t n, double& anchor, TwoParts<1>& held) {
-  auto largest = splat<double, P>(0.0);
-  for (int64_t i = 0; i < n; i += P) largest = larger<P>(largest, magnitude(load<double, P>(x + i)));
+inline FW_OUTLINE bool anchor_line(const double* x, int64_t n, double& anchor, TwoParts<1>& held) {
+  constexpr int W = pack_of_doubles;
+  auto largest = splat<double, W>(0.0);
+  for (int64_t i = 0; i < n; i += W) largest = larger<W>(largest, magnitude(load<double, W>(x + i)));
   double most = 0;
-  for (int i = 0; i < P; ++i) most = std::max(most, largest[i]);
+  for (int i = 0; i < W; ++i) most = std::max(most, largest[i]);
   const auto one = anchor_above<1>(splat<double, 1>(std::fabs(held.high[0]) + most * anchored_elements));
   const auto anchored = on_anchor<1>(one, held);
   anchor = one[0];
@@ -82,20 +111,23 @@ FW_OUTLINE bool anchor_line(const double* x, int64_t n, double& anchor, TwoParts
 }
 
 // `held` moves on if all was exact.
-template <int P>
-FW_OUTLINE bool prefixes_in_two(const double* x, int64_t n, double one_anchor, TwoParts<1>& held, double* high, double* low) {
-  const auto anchor = splat<double, P>(one_anchor);
-  for (int64_t i = 0; i < n; i += P) store(high + i, load<double, P>(x + i) + anchor);
+inline FW_OUTLINE bool prefixes_in_two(const double* x, int64_t n, double one_anchor, TwoParts<1>& held, double* high, double* low) {
+  constexpr int W = pack_of_doubles;
+  const auto anchor = splat<double, W>(one_anchor);
+  for (int64_t i = 0; !cuts_unnoted && i < n; i += W) store(high + i, load<double, W>(x + i) + anchor);
   settle(high);
   clear_flags();
-  TwoParts<P> so_far{splat<double, P>(held.high[0]), splat<double, P>(held.low[0])};
-  for (int64_t i = 0; i < n; i += P) {
-    const auto parts = cut_at<P>(anchor, load<double, P>(high + i), load<double, P>(x + i));
-    const auto local = placed<InTwo, P>(prefix_of_packs<InTwo, P>(parts), so_far);
+  const Knife<W> cut(anchor);
+  PackParts so_far{splat<double, W>(held.high[0]), splat<double, W>(held.low[0])};
+  for (int64_t i = 0; i < n; i += W) {
+    PackParts parts;
+    if constexpr (cuts_unnoted) parts = cut(load<double, W>(x + i));
+    else parts = cut_at<W>(anchor, load<double, W>(high + i), load<double, W>(x + i));
+    const auto local = placed<InTwo, W>(prefix_of_packs<InTwo, W>(parts), so_far);
     store(high + i, local.high);
     store(low + i, local.low);
   }
-  const auto then = element<InTwo, P>(so_far, P - 1);
+  const auto then = element<InTwo, W>(so_far, W - 1);
   settle(high);
   settle(low);
   settle(&then);
@@ -105,10 +137,6 @@ FW_OUTLINE bool prefixes_in_two(const double* x, int64_t n, double one_anchor, T
 }
 
 // ---- columns: `vectors` of them side by side
-
-constexpr int pack_of_doubles = native<double>;
-using DoublePack = Pack<double, pack_of_doubles>;
-using PackParts = TwoParts<pack_of_doubles>;
 
 inline FW_OUTLINE bool anchor_columns(const Rows<double>& in, int64_t vectors, DoublePack* anchors, PackParts* held) {
   constexpr int W = pack_of_doubles;
@@ -130,26 +158,37 @@ inline FW_OUTLINE bool anchor_columns(const Rows<double>& in, int64_t vectors, D
 inline FW_OUTLINE bool columns_in_two(const Rows<double>& in, int64_t vectors, const DoublePack* anchors, PackParts* held,
                                       double* high, double* low) {
   constexpr int W = pack_of_doubles;
-  constexpr int64_t most = 256 / W;
+  constexpr int64_t most = 256;
   const int64_t width = vectors * W;
-  for (int64_t r = 0; r < in.count; ++r) {
+  for (int64_t r = 0; !cuts_unnoted && r < in.count; ++r) {
     for (int64_t v = 0; v < vectors; ++v) store(high + r * width + v * W, load<double, W>(in(r) + v * W) + anchors[v]);
   }
   settle(high);
   clear_flags();
-  PackParts then[most];
+  double begun_high[most], begun_low[most];
+  const double *high_before = begun_high, *low_before = begun_low;
   for (int64_t v = 0; v < vectors; ++v) {
-    PackParts sum = held[v];
-    for (int64_t r = 0; r < in.count; ++r) {
-      const int64_t at = r * width + v * W;
-      sum = added(sum, cut_at<W>(anchors[v], load<double, W>(high + at), load<double, W>(in(r) + v * W)));
-      store(high + at, sum.high);
-      store(low + at, sum.low);
+    store(begun_high + v * W, held[v].high);
+    store(begun_low + v * W, held[v].low);
+  }
+  for (int64_t r = 0; r < in.count; ++r) {
+    const double* x = in(r);
+    for (int64_t v = 0, c = 0; v < vectors; ++v, c += W) {
+      PackParts parts;
+      if constexpr (cuts_unnoted) parts = Knife<W>(anchors[v])(load<double, W>(x + c));
+      else parts = cut_at<W>(anchors[v], load<double, W>(high + c), load<double, W>(x + c));
+      store(high + c, load<double, W>(high_before + c) + parts.high);
+      store(low + c, load<double, W>(low_before + c) + parts.low);
     }
-    then[v] = sum;
+    high_before = high;
+    low_before = low;
+    high += width;
+    low += width;
   }
   settle(high);
   settle(low);
+  PackParts then[most / W];
+  for (int64_t v = 0; v < vectors; ++v) then[v] = {load<double, W>(high_before + v * W), load<double, W>(low_before + v * W)};
   settle(then);
   if (lost_bits() || !all_finite(then, vectors)) return false;
   std::copy_n(then, vectors, held);
@@ -158,7 +197,7 @@ inline FW_OUTLINE bool columns_in_two(const Rows<double>& in, int64_t vectors, c
 
 // The same, rounded to doubles at once, where the flags need not be told of what cuts and what rounds.
 inline FW_OUTLINE bool columns_rounded(const Rows<double>& in, int64_t vectors, const DoublePack* anchors, PackParts* held,
-                                       double* out) {
+                                       double* out, int64_t row) {
   constexpr int W = pack_of_doubles;
   constexpr int64_t most = 256 / W;
   const auto unnoted = [](const DoublePack& a, const DoublePack& b) FW_INLINED {
@@ -172,7 +211,7 @@ inline FW_OUTLINE bool columns_rounded(const Rows<double>& in, int64_t vectors, 
     for (int64_t r = 0; r < in.count; ++r) {
       const auto x = load<double, W>(in(r) + v * W);
       sum = added(sum, cut_at<W>(anchors[v], unnoted(x, anchors[v]), x));
-      store(out + (r * vectors + v) * W, unnoted(sum.high, sum.low));
+      store(out + r * row + v * W, unnoted(sum.high, sum.low));
     }
     then[v] = sum;
   }
@@ -189,31 +228,31 @@ constexpr int most_levels = 9;
 constexpr int64_t least_on_levels = 128;
 
 // Elements and what came before them, cut at one anchor after the other; the number of levels, or 0 where they are too few.
-template <int P>
-FW_INLINE int cut_on_levels(double* rests, int64_t n, double anchor, Total left, double (*prefixes)[segment_size], Total& then) {
+inline FW_OUTLINE int cut_on_levels(double* rests, int64_t n, double anchor, Total left, double (*prefixes)[segment_size], Total& then) {
+  constexpr int W = pack_of_doubles;
   for (int level = 0; level < most_levels; ++level, anchor *= 0x1p-40) {
-    const auto anchors = splat<double, P>(anchor);
+    const auto anchors = splat<double, W>(anchor);
     const double held = left.taken(), held_anchored = held + anchor;
-    for (int64_t i = 0; i < n; i += P) store(prefixes[level] + i, load<double, P>(rests + i) + anchors);
+    for (int64_t i = 0; i < n; i += W) store(prefixes[level] + i, load<double, W>(rests + i) + anchors);
     settle(prefixes);
     settle(&held_anchored);
     clear_flags();
     const double begun = held_anchored - anchor;
     left.add(held - begun);
-    AccOf<InOne, P> so_far{splat<double, P>(begun)};
-    auto any = splat<double, P>(0.0);
-    for (int64_t i = 0; i < n; i += P) {
-      const auto high = load<double, P>(prefixes[level] + i) - anchors, rest = load<double, P>(rests + i) - high;
-      any = larger<P>(any, magnitude(rest));
+    AccOf<InOne, W> so_far{splat<double, W>(begun)};
+    auto any = splat<double, W>(0.0);
+    for (int64_t i = 0; i < n; i += W) {
+      const auto high = load<double, W>(prefixes[level] + i) - anchors, rest = load<double, W>(rests + i) - high;
+      any = larger<W>(any, magnitude(rest));
       store(rests + i, rest);
-      store(prefixes[level] + i, placed<InOne, P>(prefix_of_packs<InOne, P>({high}), so_far).total);
+      store(prefixes[level] + i, placed<InOne, W>(prefix_of_packs<InOne, W>({high}), so_far).total);
     }
     settle(prefixes);
     settle(&so_far);
     if (lost_bits()) return 0;
-    then.add(so_far.total[P - 1]);
+    then.add(so_far.total[W - 1]);
     double most = 0;
-    for (int i = 0; i < P; ++i) most = std::max(most, any[i]);
+    for (int i = 0; i < W; ++i) most = std::max(most, any[i]);
     if (most == 0 && left.is_zero()) return level + 1;
   }
   return 0;
@@ -269,8 +308,7 @@ inline FW_OUTLINE bool round_levels(const double* prefixes, int levels, int64_t 
 }
 
 // Prefixes after a Total, which moves on if they are right; x is used up.
-template <int P>
-FW_OUTLINE bool prefixes_on_levels(double* x, int64_t n, Total& total, bool narrower, double* out) {
+inline FW_OUTLINE bool prefixes_on_levels(double* x, int64_t n, Total& total, bool narrower, double* out) {
   const auto load_one = [x](int64_t i, auto) FW_INLINED { return load<double, pack_of_doubles>(x + i).v[0]; };
   const Exponents exponents = exponents_of(n, load_one);
   if (total.is_special() || exponents.above > 900 || exponents.above - exponents.below > 40 * (most_levels - 1)) return false;
@@ -280,7 +318,7 @@ FW_OUTLINE bool prefixes_on_levels(double* x, int64_t n, Total& total, bool narr
   const double anchor = anchor_above<1>(splat<double, 1>(before + most * segment_size))[0];
   double prefixes[most_levels][segment_size];
   Total then;
-  const int levels = cut_on_levels<P>(x, n, anchor, total, prefixes, then);
+  const int levels = cut_on_levels(x, n, anchor, total, prefixes, then);
   if (!levels || !round_levels(prefixes[0], levels, n, narrower, out)) return false;
   total = then;
   return true;

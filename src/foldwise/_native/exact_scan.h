@@ -72,8 +72,8 @@ struct ExactScan : ScanWork<F> {
     double wide[segment_size], results[segment_size];  // out may be where in is
     line.sink();
     if (stride == 1 && out_stride == 1 && n >= least_on_levels) {
-      widen<P>(wide, in, n);
-      if (prefixes_on_levels<P>(wide, n, *line.total, narrower, results)) {
+      widen<W>(wide, in, n);
+      if (prefixes_on_levels(wide, n, *line.total, narrower, results)) {
         std::copy_n(results, n, out);
         return line.rise();
       }
@@ -116,10 +116,10 @@ struct ExactScan : ScanWork<F> {
     settle(&line);
     clear_flags();
     const Pack<double, 1> begun = line.held.high + line.held.low;
-    const auto last = Work::template scan_packs<InOne>(in, n, [&](int64_t i, const AccOf<InOne, P>& local) FW_INLINED {
+    const auto last = Work::template scan_packs<InOne, W>(in, n, [&](int64_t i, const AccOf<InOne, W>& local) FW_INLINED {
       store(out + i, local.total);
-    }, {splat<double, P>(begun[0])});
-    const TwoParts<1> then{splat<double, 1>(last.total[P - 1]), splat<double, 1>(0.0)};
+    }, {splat<double, W>(begun[0])});
+    const TwoParts<1> then{splat<double, 1>(last.total[W - 1]), splat<double, 1>(0.0)};
     settle(out);
     settle(&then);
     if (!line.patience.learn(!lost_bits() && all_finite<1>(then))) return false;
@@ -129,11 +129,11 @@ struct ExactScan : ScanWork<F> {
 
   bool scan_in_two(const S* in, int64_t n, Line& line, double* out) const {
     double wide[segment_size], high[segment_size], low[segment_size];
-    const bool as_they_lie = std::is_same_v<S, double> && n % P == 0;
-    if (!as_they_lie) widen<P>(wide, in, n);
+    const bool as_they_lie = std::is_same_v<S, double> && n % W == 0;
+    if (!as_they_lie) widen<W>(wide, in, n);
     const double* x = as_they_lie ? reinterpret_cast<const double*>(in) : wide;
-    const auto prefixes = [&] { return prefixes_in_two<P>(x, n, line.anchor, line.held, high, low); };
-    const auto anchored = [&] { return anchor_line<P>(x, n, line.anchor, line.held); };
+    const auto prefixes = [&] { return prefixes_in_two(x, n, line.anchor, line.held, high, low); };
+    const auto anchored = [&] { return anchor_line(x, n, line.anchor, line.held); };
     if (!(line.anchor >= 0 && prefixes()) && !(anchored() && prefixes())) return false;
     round_two(high, low, n, narrower, out);
     return true;
@@ -157,7 +157,7 @@ struct ExactScan : ScanWork<F> {
       const S* in = segments_in(at, k, s, gathered);
       if (streaming && direct_in) fetch_ahead(reinterpret_cast<const char*>(in), n, size);
       char* out = at.out + (s * segment_size + plan.shifted) * plan.along.out;
-      double* to = in_place && n % P == 0 ? reinterpret_cast<double*>(out) : results;
+      double* to = in_place && n % W == 0 ? reinterpret_cast<double*>(out) : results;
       for (int64_t i = 0; i < k; ++i) scan_segment(in + i * segment_size, n, lines[i], to + i * segment_size);
       if (k > 1) write_together(out, results, segment_size, k, n);
       else if (to == results) write(out, plan.along.out, results, n);
@@ -295,6 +295,7 @@ struct ExactScan : ScanWork<F> {
     const Axis& kept = plan.kept[plan.kept_rank - 1];
     const int64_t vectors = (columns + W - 1) / W, width = vectors * W, tile_rows = tile / width;
     const bool whole = columns == width && plan.source.direct && kept.x == size;
+    const bool in_place = whole && std::is_same_v<S, double> && !narrower && !streaming && kept.out == size;
     S gathered[tile];
     double results[tile];
     begin_strip(at, columns, lines);
@@ -315,15 +316,13 @@ struct ExactScan : ScanWork<F> {
           std::fill(row + columns, row + width, reader.absent);
         }
       }
-      if (lines.any_deep || !(scan_rows_in_one(in, vectors, lines, results) || scan_rows_in_two(in, vectors, lines, results))) {
-        walk_columns(in, columns, lines, results);
-      }
       char* out = at.out + (first + plan.shifted) * plan.along.out;
-      if (narrow) {
-        write_together(out, results, width, count, columns);
-        continue;
+      const Results to = in_place ? Results{reinterpret_cast<double*>(out), plan.along.out / size} : Results{results, width};
+      if (lines.any_deep || !(scan_rows_in_one(in, vectors, lines, to) || scan_rows_in_two(in, vectors, lines, to))) {
+        walk_columns(in, columns, lines, to);
       }
-      for (int64_t r = 0; r < rows; ++r) write(out + r * plan.along.out, kept.out, results + r * width, columns);
+      if (narrow) write_together(out, results, width, count, columns);
+      for (int64_t r = 0; !narrow && !in_place && r < rows; ++r) write(out + r * plan.along.out, kept.out, to.row(r), columns);
     }
     for (int64_t c = 0; at.carried && c < columns; ++c) {
       Line alone;
@@ -354,6 +353,13 @@ struct ExactScan : ScanWork<F> {
     lines.held[c / W].low.v[0][c % W] = line.held.low[0];
   }
 
+  // Rows of results: where they go, or in a tile.
+  struct Results {
+    double* first;
+    int64_t stride;
+    double* row(int64_t r) const { return first + r * stride; }
+  };
+
   // What lies below one of these rows, among the next: of short elements the first cache has room for it.
   FW_INLINE void fetch_below(const Rows<S>& in, int64_t row, int64_t width) const {
     if (!streaming) return;
@@ -362,7 +368,7 @@ struct ExactScan : ScanWork<F> {
     for (int64_t line = 0; size < 8 && line < width * size; line += 64) __builtin_prefetch(below + line, 0, 3);
   }
 
-  bool scan_rows_in_one(const Rows<S>& in, int64_t vectors, Strip& lines, double* results) const {
+  bool scan_rows_in_one(const Rows<S>& in, int64_t vectors, Strip& lines, const Results& results) const {
     if (!fits_one || !lines.patience.lasts()) return false;
     // Row after row: each is the one before and its elements.
     const int64_t width = vectors * W;
@@ -373,12 +379,12 @@ struct ExactScan : ScanWork<F> {
     for (int64_t v = 0; v < vectors; ++v) store(begun + v * W, lines.held[v].high + lines.held[v].low);
     for (int64_t r = 0; r < in.count; ++r) {
       const S* elements = in(r);
-      double* sums = results + r * width;
+      double* sums = results.row(r);
       fetch_below(in, r, width);
       for (int64_t c = 0; c < width; c += W) store(sums + c, load<double, W>(before + c) + load<double, W>(elements + c));
       before = sums;
     }
-    settle(results);
+    settle(results.first);
     const bool exact = !lost_bits();
     auto nothing = splat<double, W>(0.0);
     for (int64_t c = 0; c < width; c += W) nothing = nothing + (load<double, W>(before + c) - load<double, W>(before + c));
@@ -387,7 +393,7 @@ struct ExactScan : ScanWork<F> {
     return true;
   }
 
-  bool scan_rows_in_two(const Rows<S>& in, int64_t vectors, Strip& lines, double* results) const {
+  bool scan_rows_in_two(const Rows<S>& in, int64_t vectors, Strip& lines, const Results& results) const {
     const int64_t width = vectors * W;
     double wide[tile], high[tile], low[tile];
     Rows<double> x{reinterpret_cast<const char*>(wide), width * int64_t{sizeof(double)}, nullptr, in.count};
@@ -396,17 +402,17 @@ struct ExactScan : ScanWork<F> {
     else for (int64_t r = 0; r < in.count; ++r) widen<W>(wide + r * width, in(r), width);
     const bool at_once = adds_unnoted && !narrower;
     const auto prefixes = [&] {
-      if (at_once) return columns_rounded(x, vectors, lines.anchors, lines.held, results);
+      if (at_once) return columns_rounded(x, vectors, lines.anchors, lines.held, results.first, results.stride);
       return columns_in_two(x, vectors, lines.anchors, lines.held, high, low);
     };
     const auto anchored = [&] { return lines.anchored = anchor_columns(x, vectors, lines.anchors, lines.held); };
     if (!(lines.anchored && prefixes()) && !(anchored() && prefixes())) return false;
-    if (!at_once) round_two(high, low, in.count * width, narrower, results);
+    for (int64_t r = 0; !at_once && r < in.count; ++r) round_two(high + r * width, low + r * width, width, narrower, results.row(r));
     return true;
   }
 
-  FW_OUTLINE void walk_columns(const Rows<S>& in, int64_t columns, Strip& lines, double* results) const {
-    const int64_t stride = in.stride / size, width = (columns + W - 1) / W * W;
+  FW_OUTLINE void walk_columns(const Rows<S>& in, int64_t columns, Strip& lines, const Results& results) const {
+    const int64_t stride = in.stride / size;
     bool deep = false;
     for (int64_t c = 0; c < columns; ++c) {
       Line& line = lines.deep[c];
@@ -415,7 +421,7 @@ struct ExactScan : ScanWork<F> {
         new (&line) Line;
         line.held = element<InTwo, W>(held, static_cast<int>(c % W));
       }
-      walk(in(0) + c, in.count, stride, line, results + c, width);
+      walk(in(0) + c, in.count, stride, line, results.first + c, results.stride);
       deep |= line.deep;
     }
     // All of them are where most of them can be.

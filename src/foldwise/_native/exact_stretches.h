@@ -71,7 +71,7 @@ class Stretches {
 
   FW_INLINE bool add_in_lanes(Total& total, const S* p, int64_t count, Ahead ahead) {
     if constexpr (halves_) {
-      if (count >= native<float> && floats_.lasts() && floats_.learn(add_halves(total, p, count, ahead.distance))) return true;
+      if (floats_.lasts() && floats_.learn(WholeNumbers<F>::add(total, p, count, {}, ahead.distance))) return true;
     }
     Acc lanes[vectors], folding[vectors];
     clear_flags();
@@ -94,31 +94,6 @@ class Stretches {
     for (int v = 0; v < vectors; ++v) store_parts(numbers + v * W, row, lanes[v]);
     const double* part = numbers;
     for (int m = 0; m < F::parts; ++m, part += row) add_halved(total, part, row);
-  }
-
-  // A float16 is a multiple of 2^-24: of what a grid for numbers below 8 leaves of it, floats sum some thousands.
-  static bool add_halves(Total& total, const S* p, int64_t count, int64_t distance) {
-    constexpr int N = native<float>;
-    typedef typename VectorOf<float, N>::type Floats;
-    const int64_t whole = count / N * N;
-    Grid<float, 1> grid(3, span);
-    Floats rests[4] = {};
-    clear_flags();
-    grid.take(whole, [&](int64_t i, auto) FW_INLINED {
-      ask_second_for(p + i, distance);
-      return F::template summand<0>(load<float, N>(p + i)).v[0];
-    }, [&](int v, int64_t, Floats rest) FW_INLINED { rests[v] = added_aside(rest, rests[v]); });
-    settle(&grid);
-    settle(rests);
-    if ((adds_unnoted && lost_bits()) || grid.left()) return false;
-    grid.add_to(total);
-    auto rest = splat<double, W>(0.0);
-    for (const Floats& some : rests) {
-      rest = added_floats<W>(added_floats<W>(rest, lower(Pack<float, N>{{some}})), upper(Pack<float, N>{{some}}));
-    }
-    total.add(summed(rest));
-    add_by_bits(total, p + whole, count - whole);
-    return true;
   }
 
   template <class Whole>
@@ -152,6 +127,7 @@ class Stretches {
   }
 
   bool add_counted(Total& total, const S* p, int64_t count) {
+    if constexpr (halves_) return false;  // what fails in words of 32 bits has bits to spare in doubles
     return add_counted_by<WholeNumbers<F>>(total, p, count, whole_) || add_counted_by<UnitsAndRests<F>>(total, p, count, counted_);
   }
   template <class Counted>
@@ -170,7 +146,7 @@ class Stretches {
     // The last level is plain where the flags tell whether it was exact; elsewhere it must leave nothing.
     constexpr bool plainly = adds_unnoted;
     const auto on_this = [&] {
-      Grid<double, F::levels - plainly> grid(exponent_, on_grid * F::summands);
+      Grid<F::levels - plainly> grid(exponent_, on_grid * F::summands);
       Vector rests[4] = {};
       Bits lost[4] = {};
       clear_flags();
@@ -201,11 +177,11 @@ class Stretches {
 
   // What anchors and rests hold: one number each, if that is exact.
   template <int levels>
-  static FW_INLINE void add_all(Total& total, const Grid<double, levels>& grid, const Vector (&rests)[4]) {
+  static FW_INLINE void add_all(Total& total, const Grid<levels>& grid, const Vector (&rests)[4]) {
     double sums[levels + 1];
     clear_flags();
     for (int k = 0; k < levels; ++k) sums[k] = grid.sum(k);
-    sums[levels] = summed<double>(rests);
+    sums[levels] = summed(rests);
     settle(sums);
     if (!lost_bits()) {
       for (const double sum : sums) total.add(sum);

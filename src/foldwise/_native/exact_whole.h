@@ -7,11 +7,22 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
+// Floats become whole numbers in one instruction, which raises a flag where they are too large: of 32 bits everywhere, of 64 bits
+// with AVX-512, where the flag says as well if they are none.
+FW_INLINE Pack<std::int32_t, floats_at_once> whole_words(const Floats& x) {
+#if defined(__AVX512F__)
+  return {{(Pack<std::int32_t, 16>::Vector)_mm512_cvtps_epi32((__m512)x.v[0])}};
+#elif defined(__AVX__)
+  return {{(Pack<std::int32_t, 8>::Vector)_mm256_cvtps_epi32((__m256)x.v[0])}};
+#elif defined(__x86_64__)
+  return {{(Pack<std::int32_t, 4>::Vector)_mm_cvtps_epi32((__m128)x.v[0])}};
+#else
+  return {{(Pack<std::int32_t, 4>::Vector)vcvtnq_s32_f32((float32x4_t)x.v[0])}};
+#endif
+}
 #if defined(__AVX512DQ__)
-// Floats become whole numbers in one instruction, which raises a flag where they are none, or too large.
-constexpr bool turns_whole = true;
-
-FW_INLINE Pack<int64_t, 8> whole(const Pack<float, 8>& x) {
+constexpr bool has_long_words = true;
+FW_INLINE Pack<int64_t, 8> whole_long_words(const Pack<float, 8>& x) {
   return {{(Pack<int64_t, 8>::Vector)_mm512_cvtps_epi64((__m256)x.v[0])}};
 }
 // a * b + c, and the flags are not told of it.
@@ -20,77 +31,94 @@ FW_INLINE Floats nearly(const Floats& a, const Floats& b, const Floats& c) {
   return {{(Floats::Vector)_mm512_fmadd_round_ps((__m512)a.v[0], (__m512)b.v[0], (__m512)c.v[0], how)}};
 }
 #else
-constexpr bool turns_whole = false;
+constexpr bool has_long_words = false;
+Pack<int64_t, native<double>> whole_long_words(const Pack<float, native<double>>& x);
+Floats nearly(const Floats& a, const Floats& b, const Floats& c);
 #endif
 
-// A float, a bfloat16, a double: how many bits it has.
-template <class S> constexpr int digits_of = sizeof(S) == 8 ? 53 : sizeof(S) == 4 ? 24 : 8;
+// How many bits a float16, bfloat16, float32 or float64 has.
+template <class S>
+constexpr int digits_of = std::is_same_v<S, half> ? 11 : std::is_same_v<S, bfloat> ? 8 : std::numeric_limits<S>::digits;
 
 constexpr int64_t most_counted = 32768;
 
-// Floats up to forty binades apart, a bfloat16's up to 56, are multiples of one unit, and a word of 64 bits is enough for each.
-// Their sum may wrap: a sum of floats is near enough to say how often.
+// Floats up to forty binades apart, a bfloat16's up to 56, are multiples of one unit, and a word of 64 bits is enough for each. A
+// float16 is a multiple of 2^-24, and below 128 a word of 32 bits is. Their sum may wrap: a sum of floats is near enough to say
+// how often.
 template <class F>
 class WholeNumbers {
   using S = typename F::Source;
-  static constexpr int W = native<double>, vectors = 8, at_once = vectors * W;
+  static constexpr bool is_half = std::is_same_v<S, half>;
+  using Word = std::conditional_t<is_half, std::int32_t, int64_t>;
+  using Words = Pack<Word, native<Word>>;
+  using Doubles = Pack<double, native<double>>;
+  static constexpr int N = floats_at_once, vectors = 4, per_vector = N / native<Word>, bits = 8 * sizeof(Word);
+  static constexpr int64_t at_once = vectors * N;
+  // Each lane of a sum of floats gets so few that it is wrong by at most 2^56 units, of 32 bits by 2^23: all of them together, by
+  // a quarter of a word's turn.
+  static constexpr int64_t turn = is_half ? 4096 : most_counted;
 
-  float unit_;  // multiplied by it, elements count units
-  Pack<int64_t, W> sums_[vectors] = {};
-  Floats near_[vectors / 2] = {};
+  template <int n>
+  static FW_INLINE Pack<float, n> loaded(const S* p) { return F::template summand<0>(load<float, n>(p)); }
 
-  explicit FW_INLINE WholeNumbers(int places) : unit_(std::bit_cast<float>(static_cast<std::uint32_t>(places + 127) << 23)) {}
-
-  template <int N>
-  static FW_INLINE Pack<float, N> loaded(const S* p) { return F::template summand<0>(load<float, N>(p)); }
-
-  FW_INLINE void take(const S* p, int64_t count) {
-    WholeNumbers here = *this;  // in registers
+  // In units: the sum, if `wrapped` has not turned, and about as much as it is if it has.
+  static FW_INLINE void take(const S* p, int64_t count, float scale, int64_t ahead, Words* wrapped, Doubles& near) {
+    Words sums[vectors * per_vector] = {};
+    const Floats unit = splat<float, N>(scale);
+    near = splat<double, native<double>>(0.0);
     S last[at_once] = {};
-    for (int64_t i = 0; i < count; i += at_once) {
-      const S* block = p + i;
-      if (count - i < at_once) {
-        std::copy_n(block, count - i, last);
-        block = last;
+    for (; count > 0; p += turn, count -= turn) {
+      Floats floats[vectors] = {};
+      for (int64_t i = 0; i < std::min(count, turn); i += at_once) {
+        const S* block = p + i;
+        if (count - i < at_once) {
+          std::copy_n(block, count - i, last);
+          block = last;
+        }
+        repeat<vectors>([&](int v) FW_INLINED {
+          const S* at = block + v * N;
+          if (v * N * sizeof(S) % line_bytes == 0) ask_for(at, ahead);
+          if constexpr (is_half) {
+            const Floats units = loaded<N>(at) * unit;
+            sums[v] = sums[v] + whole_words(units);
+            floats[v] = floats[v] + units;
+          } else {
+            repeat<per_vector>([&](int w) FW_INLINED {
+              constexpr int n = native<Word>;
+              sums[per_vector * v + w] = sums[per_vector * v + w] + whole_long_words(loaded<n>(at + w * n) * splat<float, n>(scale));
+            });
+            floats[v] = nearly(loaded<N>(at), unit, floats[v]);
+          }
+        });
       }
       repeat<vectors>([&](int v) FW_INLINED {
-        const S* at = block + v * W;
-        if (v * W * sizeof(S) % 64 == 0) ask_for(at, prefetch_distance);
-        here.sums_[v] = here.sums_[v] + whole(loaded<W>(at) * splat<float, W>(unit_));
-        if (v % 2 == 0) here.near_[v / 2] = nearly(loaded<2 * W>(at), splat<float, 2 * W>(unit_), here.near_[v / 2]);
+        near = added_floats<native<double>>(added_floats<native<double>>(near, lower(floats[v])), upper(floats[v]));
       });
     }
-    *this = here;
-  }
-
-  // In units.
-  __int128 sum() const {
-    Pack<int64_t, W> all = sums_[0];
-    for (int v = 1; v < vectors; ++v) all = all + sums_[v];
-    uint64_t wrapped = 0;
-    for (int k = 0; k < W; ++k) wrapped += static_cast<uint64_t>(all[k]);
-    auto near = splat<double, W>(0.0);
-    for (const Floats& some : near_) near = added_floats<W>(added_floats<W>(near, lower(some)), upper(some));
-    const auto rest = static_cast<int64_t>(wrapped);
-    const double turns = std::nearbyint((summed(near) - static_cast<double>(rest)) * 0x1p-64);
-    return (static_cast<__int128>(turns) << 64) + rest;
+    repeat<vectors * per_vector>([&](int v) FW_INLINED { wrapped[v] = sums[v]; });
   }
 
  public:
-  static constexpr bool suits = turns_whole && F::linear && (std::is_same_v<S, float> || std::is_same_v<S, bfloat>);
+  static constexpr bool suits = F::linear && (is_half || (has_long_words && sizeof(S) < 8));
   static constexpr int binades = 64 - digits_of<S>;  // a word, less what one of them has
 
-  // Adds up to `most_counted` elements, unless the flags say that they are not whole. (Each lane of `near_` gets so few that it
-  // is wrong by at most 2^56 units: all 64, by a quarter of a word's turn.)
-  static FW_INLINE bool add(Total& total, const S* p, int64_t count, Exponents here) {
-    const int places = 63 - here.above;
+  // Adds up to `most_counted` elements, unless the flags say that they are not whole, or too large.
+  static FW_INLINE bool add(Total& total, const S* p, int64_t count, Exponents here, int64_t ahead = prefetch_distance) {
+    const int places = is_half ? 24 : 63 - here.above;
     if (places < -126 || places > 127) return false;
-    WholeNumbers all(places);
+    Words wrapped[vectors * per_vector];
+    Doubles near;
     clear_flags();
-    all.take(p, count);
-    settle(&all);
-    if (lost_bits()) return false;
-    const __int128 units = all.sum();
+    take(p, count, std::bit_cast<float>(static_cast<std::uint32_t>(places + 127) << 23), ahead, wrapped, near);
+    settle(wrapped);
+    if (raised_flags(is_half ? flag_of_invalid : flag_of_any)) return false;
+    uint64_t rest = 0;
+    for (const Words& words : wrapped) {
+      for (int k = 0; k < native<Word>; ++k) rest += static_cast<uint64_t>(words[k]);
+    }
+    const auto turned = static_cast<Word>(rest);
+    const double turns = std::nearbyint((summed(near) - static_cast<double>(turned)) * std::ldexp(1.0, -bits));
+    const __int128 units = (static_cast<__int128>(turns) << bits) + turned;
     total.add_units(units < 0 ? -units : units, -places - Total::lowest, units < 0);
     return true;
   }

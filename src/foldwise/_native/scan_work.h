@@ -99,15 +99,15 @@ struct ScanWork {
 
   // Packs of one segment, each placed on the carry and handed to write(index, pack). Returns what the segment holds, after
   // what there was before.
-  template <class G, class Write>
-  static FW_INLINE AccOf<G, P> scan_packs(const S* in, int64_t n, Write&& write, AccOf<G, P> so_far = absence<G, P>()) {
-    const auto step = [&](const Pack<A, P>& x, int64_t i) FW_INLINED {
-      write(i, placed<G, P>(prefix_of_packs<G, P>(G::start(x)), so_far));
+  template <class G, int N = P, class Write>
+  static FW_INLINE AccOf<G, N> scan_packs(const S* in, int64_t n, Write&& write, AccOf<G, N> so_far = absence<G, N>()) {
+    const auto step = [&](const Pack<A, N>& x, int64_t i) FW_INLINED {
+      write(i, placed<G, N>(prefix_of_packs<G, N>(G::start(x)), so_far));
     };
     int64_t i = 0;
 #pragma GCC unroll 2
-    for (; i + P <= n; i += P) step(load<A, P>(in + i), i);
-    if (i < n) step(load_some<A, P>(in + i, static_cast<int>(n - i), F::absent()), i);
+    for (; i + N <= n; i += N) step(load<A, N>(in + i), i);
+    if (i < n) step(load_some<A, N>(in + i, static_cast<int>(n - i), F::absent()), i);
     return so_far;
   }
 

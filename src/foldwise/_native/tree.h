@@ -245,10 +245,11 @@ FW_INLINE AccOf<G, N> doubled(const AccOf<G, N>& a) {
   return G::merge(remade<AccOf<G, N>>(left, a, absence<G, N>()), a);
 }
 
-// Element i of every eight becomes the fold of those before it and itself.
-template <class G, int N>
+// Element i of every eight, or of as many as there are, becomes the fold of those before it and itself.
+template <class G, int N, int H = 1>
 FW_INLINE AccOf<G, N> prefix_of_packs(const AccOf<G, N>& a) {
-  return doubled<G, 4, N>(doubled<G, 2, N>(doubled<G, 1, N>(a)));
+  if constexpr (H == std::min(N, pack_size)) return a;
+  else return prefix_of_packs<G, N, 2 * H>(doubled<G, H, N>(a));
 }
 
 // The last of each of eight packs: neighbours merge, then pairs, then fours.
@@ -281,7 +282,7 @@ FW_INLINE AccOf<G, N> everywhere(const AccOf<G, N>& a) {
 // Packs one after the other, placed on what their segment holds so far, which then holds them too.
 template <class G, int N>
 FW_INLINE AccOf<G, N> placed(const AccOf<G, N>& prefixes, AccOf<G, N>& so_far) {
-  if constexpr (N == pack_size) {
+  if constexpr (N <= pack_size) {
     const AccOf<G, N> local = G::merge(so_far, prefixes);
     so_far = G::merge(so_far, everywhere<G, N - 1, N>(prefixes));
     return local;
