@@ -50,6 +50,7 @@ FW_INLINE TwoParts<N> cut_at(const Pack<double, N>& anchor, const Pack<double, N
   const auto high = anchored - anchor;
   return {high, x - high};
 }
+
 // The same of elements at once, where an instruction set can cut them without telling the flags.
 constexpr bool cuts_unnoted = rounds_unnoted;
 template <int N>
@@ -200,18 +201,15 @@ inline FW_OUTLINE bool columns_rounded(const Rows<double>& in, int64_t vectors, 
                                        double* out, int64_t row) {
   constexpr int W = pack_of_doubles;
   constexpr int64_t most = 256 / W;
-  const auto unnoted = [](const DoublePack& a, const DoublePack& b) FW_INLINED {
-    return DoublePack{{added_unnoted(a.v[0], b.v[0])}};
-  };
   settle(held);
   clear_flags();
   PackParts then[most];
   for (int64_t v = 0; v < vectors; ++v) {
     PackParts sum = held[v];
+    const Knife<W> cut(anchors[v]);
     for (int64_t r = 0; r < in.count; ++r) {
-      const auto x = load<double, W>(in(r) + v * W);
-      sum = added(sum, cut_at<W>(anchors[v], unnoted(x, anchors[v]), x));
-      store(out + r * row + v * W, unnoted(sum.high, sum.low));
+      sum = added(sum, cut(load<double, W>(in(r) + v * W)));
+      store(out + r * row + v * W, DoublePack{{added_unnoted(sum.high.v[0], sum.low.v[0])}});
     }
     then[v] = sum;
   }

@@ -137,7 +137,7 @@ class UnitsAndRests {
   static FW_INLINE void take(const S* p, int64_t count, double unit, double* sums) {
     Some units[vectors] = {}, rests[vectors] = {};
     const auto step = [&](int v, const Some& loaded) FW_INLINED {
-      const auto x = F::template summand<0>(loaded).v[0], scale = unit - decltype(loaded.v[0] + 0){};
+      const auto x = F::template summand<0>(loaded).v[0], scale = unit - typename Some::Vector{};
       const auto whole = whole_unnoted(x * scale);
       units[v] = {{units[v].v[0] + whole}};
       rests[v] = {{added_aside(fused(x, scale, -whole), rests[v].v[0])}};
