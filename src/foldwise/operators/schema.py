@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple
 
 from foldwise import dtypes
@@ -284,7 +285,12 @@ class Catalog:
 
     def __init__(self, dialects: tuple[Dialect, ...], entries: tuple[Entry, ...]) -> None:
         self.dialects: Final = {dialect.name: dialect for dialect in dialects}
-        self.schemas: Final = tuple(schema for entry in entries for schema in entry.schemas())
+        self._entries: Final = entries
+
+    @cached_property
+    def schemas(self) -> tuple[Schema, ...]:
+        """All of them, made when one is first asked for: arrays need none."""
+        return tuple(schema for entry in self._entries for schema in entry.schemas())
 
     def names(self, dialect: str) -> tuple[str, ...]:
         """The operators of a dialect."""
