@@ -113,6 +113,24 @@ def test_columns_that_are_folded_again_are_counted_once() -> None:
     assert exactly_folded("sumsquare", whole, axis=0, dtype=float)[0] == 18
 
 
+@pytest.mark.parametrize("shape", [(40, 64), (40, 3), (3000, 8)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_running_sums_into_their_elements(shape: tuple[int, int], axis: int) -> None:
+    """Where plain ways fail halfway, and the elements are needed again."""
+    rng = exact_calls.generator("into", shape, axis)
+    x = rng.standard_normal(shape)
+    x[shape[0] // 2 :] *= 2.0 ** rng.integers(-400, 400, shape)[shape[0] // 2 :]
+    wanted = exactly_folded("cumsum", x, axis=axis)
+    for beside in ([], [("last", np.float32)]):  # rows 8 n bytes apart, but for their beginning, or not even that
+        fields = [("first", np.float32), ("sums", np.float64, shape[1:]), ("second", np.float32), *beside]
+        packed = np.zeros(shape[0], fields)
+        fw.cumsum(x, axis=axis, out=packed["sums"], accuracy="exact")
+        assert same_bits(packed["sums"], wanted)
+        assert not any(packed[name].any() for name, *_ in fields if name != "sums")
+    assert fw.cumsum(x, axis=axis, out=x, accuracy="exact") is x
+    assert same_bits(x, wanted)
+
+
 @pytest.mark.parametrize("count", [300, 2000, 9000])
 def test_sums_on_a_grid_may_leave_the_range_on_the_way(count: int) -> None:
     x = np.full(count, 2.0**1017)

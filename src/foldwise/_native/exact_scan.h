@@ -147,11 +147,13 @@ struct ExactScan : ScanWork<F> {
     if (i < n) store(to + i, load_some<double, N>(from + i, static_cast<int>(n - i), 0.0));
   }
 
+  static bool takes_doubles(const char* out) { return reinterpret_cast<std::uintptr_t>(out) % alignof(double) == 0; }
+
   // `k` lines, interleaved if there are several.
   void scan_segments(const Place& at, int64_t k, int64_t first, int64_t last, Line* lines) const {
     S gathered[most_words];
     double results[most_words];
-    const bool in_place = k == 1 && !narrower && !streaming && plan.along.out == sizeof(double);
+    const bool in_place = k == 1 && !narrower && !streaming && plan.along.out == sizeof(double) && takes_doubles(at.out);
     for (int64_t s = first; s < last; ++s) {
       const int64_t n = segment_length(s);
       const S* in = segments_in(at, k, s, gathered);
@@ -295,7 +297,9 @@ struct ExactScan : ScanWork<F> {
     const Axis& kept = plan.kept[plan.kept_rank - 1];
     const int64_t vectors = (columns + W - 1) / W, width = vectors * W, tile_rows = tile / width;
     const bool whole = columns == width && plan.source.direct && kept.x == size;
-    const bool in_place = whole && std::is_same_v<S, double> && !narrower && !streaming && kept.out == size;
+    // Rows of doubles take their results at once; but what may have to be scanned again must not be overwritten.
+    const bool in_place = whole && std::is_same_v<S, double> && !narrower && !streaming && kept.out == size &&
+                          plan.along.out % size == 0 && takes_doubles(at.out) && at.x != at.out;
     S gathered[tile];
     double results[tile];
     begin_strip(at, columns, lines);
