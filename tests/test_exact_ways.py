@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import cases
 import exact_calls
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from exact import same_bits
 from exact_calls import exactly_folded
-from trees import limits_of
+from trees import Array, limits_of
 
 import foldwise as fw
 
@@ -113,21 +114,39 @@ def test_columns_that_are_folded_again_are_counted_once() -> None:
     assert exactly_folded("sumsquare", whole, axis=0, dtype=float)[0] == 18
 
 
+def wild(shape: tuple[int, int], *words: Any) -> Array:
+    """Ordinary numbers, and from the middle on such as no plain way is exact for."""
+    rng = exact_calls.generator(*words, shape)
+    x = rng.standard_normal(shape)
+    x[shape[0] // 2 :] *= 2.0 ** rng.integers(-60, 60, shape)[shape[0] // 2 :]
+    x[-5:] *= 2.0 ** rng.integers(-60, 60, shape)[-5:]
+    return x
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(40, 64), (40, 3), (3000, 8)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_fields_of_records_as_elements_and_results(dtype: str, shape: tuple[int, int], axis: int) -> None:
+    """Their rows are no multiple of an element apart, or are, but for their beginning."""
+    x = wild(shape, "records", dtype, axis).astype(dtype)
+    wanted = {fold: exactly_folded(fold, x, axis=axis) for fold in ("sum", "l2", "cumsum")}
+    for beside in (np.int8, np.float32):
+        records = np.zeros(shape[0], [("first", beside), ("x", dtype, shape[1:]), ("last", beside)])
+        records["x"] = x
+        for fold, result in wanted.items():
+            assert same_bits(exactly_folded(fold, records["x"], axis=axis), result)
+        fw.cumsum(x, axis=axis, out=records["x"], accuracy="exact")
+        assert same_bits(records["x"], wanted["cumsum"])
+        assert not records["first"].any()
+        assert not records["last"].any()
+
+
 @pytest.mark.parametrize("shape", [(40, 64), (40, 3), (3000, 8)])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_running_sums_into_their_elements(shape: tuple[int, int], axis: int) -> None:
-    """Where plain ways fail halfway, and the elements are needed again."""
-    rng = exact_calls.generator("into", shape, axis)
-    x = rng.standard_normal(shape)
-    x[shape[0] // 2 :] *= 2.0 ** rng.integers(-400, 400, shape)[shape[0] // 2 :]
+    """Which are needed again where a plain way fails halfway."""
+    x = wild(shape, "into", axis)
     wanted = exactly_folded("cumsum", x, axis=axis)
-    for beside in ([], [("last", np.float32)]):  # rows 8 n bytes apart, but for their beginning, or not even that
-        fields = [("first", np.float32), ("sums", np.float64, shape[1:]), ("second", np.float32), *beside]
-        packed = np.zeros(shape[0], fields)
-        fw.cumsum(x, axis=axis, out=packed["sums"], accuracy="exact")
-        assert same_bits(packed["sums"], wanted)
-        for name in ("first", "second", *[name for name, _ in beside]):
-            assert not packed[name].any()
     assert fw.cumsum(x, axis=axis, out=x, accuracy="exact") is x
     assert same_bits(x, wanted)
 

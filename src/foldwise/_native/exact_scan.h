@@ -68,17 +68,19 @@ struct ExactScan : ScanWork<F> {
     }
   };
 
+  // `stride` is in bytes: fields of records lie as far apart as these are long.
   FW_OUTLINE void walk(const S* in, int64_t n, int64_t stride, Line& line, double* out, int64_t out_stride) const {
     double wide[segment_size], results[segment_size];  // out may be where in is
     line.sink();
-    if (stride == 1 && out_stride == 1 && n >= least_on_levels) {
+    if (stride == size && out_stride == 1 && n >= least_on_levels) {
       widen<W>(wide, in, n);
       if (prefixes_on_levels(wide, n, *line.total, narrower, results)) {
         std::copy_n(results, n, out);
         return line.rise();
       }
     }
-    for (int64_t i = 0; i < n; ++i) wide[i] = converted<double>(element_at(in + i * stride));
+    const char* x = reinterpret_cast<const char*>(in);
+    for (int64_t i = 0; i < n; ++i) wide[i] = converted<double>(element_at(reinterpret_cast<const S*>(x + i * stride)));
     line.total->prefixes(wide, n, out_stride, plan.sink.dtype, out);
     line.rise();
   }
@@ -108,7 +110,7 @@ struct ExactScan : ScanWork<F> {
   // ---- lines, a segment at a time: `out` has room for whole packs
 
   void scan_segment(const S* in, int64_t n, Line& line, double* out) const {
-    if (line.deep || !(scan_in_one(in, n, line, out) || scan_in_two(in, n, line, out))) walk(in, n, 1, line, out, 1);
+    if (line.deep || !(scan_in_one(in, n, line, out) || scan_in_two(in, n, line, out))) walk(in, n, size, line, out, 1);
   }
 
   bool scan_in_one(const S* in, int64_t n, Line& line, double* out) const {
@@ -416,7 +418,6 @@ struct ExactScan : ScanWork<F> {
   }
 
   FW_OUTLINE void walk_columns(const Rows<S>& in, int64_t columns, Strip& lines, const Results& results) const {
-    const int64_t stride = in.stride / size;
     bool deep = false;
     for (int64_t c = 0; c < columns; ++c) {
       Line& line = lines.deep[c];
@@ -425,7 +426,7 @@ struct ExactScan : ScanWork<F> {
         new (&line) Line;
         line.held = element<InTwo, W>(held, static_cast<int>(c % W));
       }
-      walk(in(0) + c, in.count, stride, line, results.first + c, results.stride);
+      walk(in(0) + c, in.count, in.stride, line, results.first + c, results.stride);
       deep |= line.deep;
     }
     // All of them are where most of them can be.

@@ -128,7 +128,7 @@ class Stretches {
 
   bool add_counted(Total& total, const S* p, int64_t count) {
     if constexpr (halves_) return false;  // what fails in words of 32 bits has bits to spare in doubles
-    return add_counted_by<WholeNumbers<F>>(total, p, count, whole_) || add_counted_by<UnitsAndRests<F>>(total, p, count, counted_);
+    else return add_counted_by<WholeNumbers<F>>(total, p, count, whole_) || add_counted_by<UnitsAndRests<F>>(total, p, count, counted_);
   }
   template <class Counted>
   bool add_counted_by(Total& total, const S* p, int64_t count, Patience& patience) {
