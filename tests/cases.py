@@ -315,6 +315,14 @@ def unaligned(a: Array) -> Array:
     return moved
 
 
+def field(a: Array) -> Array:
+    """Of records that are no multiple of an element long."""
+    records = np.zeros(a.shape[:1], [("before", np.int8), ("elements", a.dtype, a.shape[1:])])
+    records["elements"] = a
+    elements: Array = records["elements"]
+    return elements
+
+
 def read_only(a: Array) -> Array:
     a = a.copy()
     a.flags.writeable = False
@@ -351,6 +359,7 @@ LAYOUTS: dict[str, Callable[[Array], Array]] = {
     "windows": windows,
     "byte-swapped": lambda a: a.astype(a.dtype.newbyteorder()),
     "unaligned": unaligned,
+    "field": field,
     "read-only": read_only,
     "awkward": awkward,
 }

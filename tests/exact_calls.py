@@ -29,7 +29,7 @@ ARRANGEMENTS = ("F", "KF", "KF", "FK", "FK", "KFK", "FF", "KFF", "FKF", "FFK", "
 """Axes in memory: F is folded, K is kept. So FKFF is a batch of images, whose channels are kept."""
 CHANGED = ("first repeated", "last repeated", "windows")
 LAYOUTS = [name for name in cases.LAYOUTS if name not in CHANGED]
-WRITABLE = ("C", "Fortran", "every second", "backwards", "byte-swapped", "unaligned", "awkward")
+WRITABLE = ("C", "Fortran", "every second", "backwards", "byte-swapped", "unaligned", "field", "awkward")
 ELEMENTS = 6000  # of most calls
 INITIAL = (0.0, -0.0, 1.0, 0.1, -1e308, 1.7e308, 5e-324, -(2.0**-25), 65520.0, 2.0**128, math.inf, math.nan)
 
