@@ -149,65 +149,6 @@ void Total::carry_from(int64_t first) {
   }
 }
 
-void Total::add_all(const double* x, int64_t count) {
-  constexpr int64_t most = 1024;  // so many words of 53 bits do not fill a digit
-  for (int64_t some; count; x += some, count -= some) {
-    some = std::min(count, most);
-    carry();
-    for (int64_t i = 0; i < some; ++i) {
-      const Parts parts(x[i]);
-      if (parts.special) [[unlikely]] {
-        note_special(x[i]);
-        continue;
-      }
-      int64_t* at = digit_ + parts.first();
-      at[0] += parts.digit();
-      at[1] += parts.above();
-    }
-    for (first_ = 0; first_ < digits && digit_[first_] == 0;) ++first_;
-    for (last_ = digits - 1; last_ > 0 && digit_[last_] == 0;) --last_;
-    carry();
-  }
-}
-
-// Sign and exponent of a float say to which of 512 words its fraction is added, and a one above all the fractions that can come
-// together there, by which they are counted. Neighbours go to words of their own, so that equal ones do not wait for each other.
-void Total::add_all(const float* x, int64_t count) {
-  constexpr int fraction_bits = 23, exponents = 256, above_fractions = 40, in_group = 32;
-  constexpr int64_t most = int64_t{1} << (above_fractions - fraction_bits);
-  constexpr uint64_t one_more = uint64_t{1} << above_fractions;
-  for (int64_t some; count; x += some, count -= some) {
-    some = std::min(count, most);
-    uint64_t words[2][2 * exponents] = {};
-    const auto join = [&](uint64_t* to, float element) {
-      const auto bits = std::bit_cast<std::uint32_t>(element);
-      to[bits >> fraction_bits] += one_more | (bits & ((1u << fraction_bits) - 1));
-    };
-    for (int64_t i = 0; i + 1 < some; i += 2) {
-      join(words[0], x[i]);
-      join(words[1], x[i + 1]);
-    }
-    if (some & 1) join(words[0], x[some - 1]);
-    const auto count_of = [&](int word) { return (words[0][word] + words[1][word]) >> above_fractions; };
-    for (int first = 1; first < exponents - 1; first += in_group) {
-      __int128 units = 0;  // of 2^(first - 150)
-      for (int exponent = first == 1 ? 0 : first; exponent < std::min(first + in_group, exponents - 1); ++exponent) {
-        for (const int word : {exponent, exponent + exponents}) {
-          const uint64_t fractions = (words[0][word] + words[1][word]) & (one_more - 1);
-          const __int128 whole = fractions + (exponent ? count_of(word) << fraction_bits : 0);
-          const __int128 here = whole << (std::max(exponent, 1) - first);
-          units += word < exponents ? here : -here;
-        }
-      }
-      if (units) add_units(units < 0 ? -units : units, first - 150 - lowest, units < 0);
-    }
-    if (count_of(exponents - 1) + count_of(2 * exponents - 1) == 0) continue;
-    for (int64_t i = 0; i < some; ++i) {
-      if (x[i] - x[i] != 0) note_special(x[i]);
-    }
-  }
-}
-
 void Total::prefixes(const double* x, int64_t count, int64_t stride, Dtype dtype, double* out) {
   constexpr int64_t most = 256;
   for (int64_t some; count; x += some, out += some * stride, count -= some) {

@@ -26,8 +26,9 @@ class Total {
     at[2] += above >> 32;
     touch(parts.first(), parts.first() + 2);
   }
+  void add_all(const bfloat* x, int64_t count);
+  void add_all(const float* x, int64_t count);
   void add_all(const double* x, int64_t count);
-  void add_all(const float* x, int64_t count);  // worth its while for some hundreds
   void add_square(double x);
   // Units of 2^(lowest + place).
   void add_units(unsigned __int128 units, int place, bool negative);

@@ -3,7 +3,7 @@
 //   parts        how many doubles an accumulator is; their sum is what it stands for
 //   add          one element, to a Total
 //   summand<k>   the doubles whose sum is what is summed of an element: there are `summands`
-//   linear       whether that sum is the element, or its magnitude
+//   linear       whether that sum is the element, or its magnitude; `as_they_are`: always the element
 //   levels       of a grid (exact_grid.h) for elements some forty binades apart
 #pragma once
 #include "exact.h"
@@ -48,7 +48,7 @@ template <class S>
 struct ExactFold {
   using Source = S;
   using Value = double;
-  static constexpr bool guarded = false, heavy = false, signless = true;
+  static constexpr bool guarded = false, heavy = false, signless = true, as_they_are = false;
   static constexpr double absent() { return 0; }
   template <class Acc> static FW_INLINE Acc lift(const Acc& a) { return a; }
 };
@@ -117,7 +117,7 @@ struct ExactSum : ExactFold<S> {
   };
   template <int N> using Acc = Parts<N, parts>;
 
-  static constexpr bool linear = true;
+  static constexpr bool linear = true, as_they_are = true;
   static constexpr int summands = 1, levels = parts + 1;
   template <int, class T, int N> static FW_INLINE Pack<T, N> summand(const Pack<T, N>& x) { return x; }
   static FW_INLINE void add(Total& total, double x) { total.add(x); }
@@ -139,7 +139,7 @@ struct ExactSum : ExactFold<S> {
 template <class S, class A>
 struct ExactMagnitudes : ExactSum<S, A> {
   using Careful = ExactMagnitudes;
-  static constexpr bool signless = false;
+  static constexpr bool signless = false, as_they_are = false;
   template <int N> using Acc = typename ExactSum<S, A>::template Acc<N>;
 
   template <int, class T, int N> static FW_INLINE Pack<T, N> summand(const Pack<T, N>& x) { return magnitude(x); }

@@ -123,21 +123,6 @@ FW_INLINE Exponents exponents_of(int64_t count, Load&& load) {
   return {static_cast<int>(most >> 53) - 1022, static_cast<int>((fewest + 1) >> 53) - 1023};
 }
 
-// What one grid leaves goes to the next; of `left` nothing stays. Whether they lie near enough for that.
-static FW_OUTLINE bool add_all_levels(Total& total, double* left, int64_t count) {
-  constexpr int widest = 300;  // farther apart, bits are faster
-  const auto stored = [left](int64_t i, auto) FW_INLINED { return load<double, native<double>>(left + i).v[0]; };
-  Exponents exponents = exponents_of(count, stored);
-  if (exponents.above >= above_all - 16 || exponents.above - exponents.below > widest) return false;
-  while (exponents.above > of_nothing) {
-    Grid<3> grid(exponents.above, count);
-    grid.take(count, stored, [left](int, int64_t i, auto rest) FW_INLINED { store_vector(left + i, rest); });
-    grid.add_to(total);
-    exponents = exponents_of(count, stored);
-  }
-  return true;
-}
-
 // Numbers whose sum is not exact: it is where each was cut in two, or they are added one by one.
 static FW_OUTLINE void add_halved(Total& total, const double* numbers, int count) {
   constexpr int W = native<double>;

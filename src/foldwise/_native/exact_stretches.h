@@ -5,12 +5,11 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
-// Elements that lie one after the other are added in one of five ways:
+// Elements that lie one after the other are added in one of four ways:
 //   plainly            parts of doubles, under one check of the flags
 //   counted            in one unit, by integers or by two doubles each, when they are some forty binades apart
 //   on a grid          all of them cut at the same places: other numbers as far apart, or farther
-//   on several grids   of doubles, what one leaves goes to the next
-//   by bits            one after the other, floats by their signs and exponents
+//   by bits            one after the other, by their signs and exponents
 template <class F>
 class Stretches {
   using T = Terms<F>;
@@ -28,8 +27,9 @@ class Stretches {
   Patience floats_{3}, plain_{3}, whole_, counted_;
   bool plainly_ = false;
   int by_bits_ = 0;
-  Exponents seen_{above_all, of_nothing};  // of elements that were not plain
-  int exponent_ = above_all;               // of the last grid, if there was one
+  static constexpr Exponents unseen{above_all, of_nothing};
+  Exponents seen_ = unseen;   // of elements that were not plain
+  int exponent_ = above_all;  // of the last grid, if there was one
 
  public:
   static constexpr int64_t on_grid = most_counted, a_try = 1024;
@@ -38,7 +38,7 @@ class Stretches {
 
   FW_OUTLINE void add(Total& total, const S* p, int64_t count, const S* next = nullptr) {
     while (count) {
-      int64_t some = std::min(plainly_ || by_bits_ > 0 ? span : on_grid, count);
+      int64_t some = std::min(plainly_ ? span : on_grid, count);
       const bool apart = some == count && next && next != p + some;
       const Ahead ahead{apart ? (next - p) * int64_t{sizeof(S)} : sequence_prefetch_distance(), apart, 0, next != nullptr};
       if (by_bits_ > 0) {
@@ -46,8 +46,10 @@ class Stretches {
         add_by_bits(total, p, some);
       } else if (const int64_t first = plainly_ ? some : std::min(a_try, some); add_plainly(total, p, first, ahead)) {
         some = first;
-      } else if (!add_counted(total, p, some) && !add_on_grid(total, p, some) && !add_anything(total, p, some)) {
-        by_bits_ = 15;
+      } else if (!add_counted(total, p, some) && !add_on_grid(total, p, some)) {
+        add_by_bits(total, p, some);
+        by_bits_ = 7;
+        seen_ = unseen;
       }
       p += some;
       count -= some;
@@ -122,7 +124,7 @@ class Stretches {
 
   // If nothing is known yet, a look at few elements mostly says enough of all.
   Exponents seen(const S* p, int64_t count) {
-    if (seen_.above == above_all) seen_ = exponents(p, std::min(few, count));
+    if (seen_.above == unseen.above) seen_ = exponents(p, std::min(few, count));
     return seen_;
   }
 
@@ -142,7 +144,8 @@ class Stretches {
   }
 
   bool add_on_grid(Total& total, const S* p, int64_t count) {
-    constexpr int bits_to_spare = 8;
+    constexpr int bits_to_spare = 8, reach = F::levels * std::numeric_limits<double>::digits;
+    if (const Exponents here = seen(p, count); here.above - here.below > reach) return false;
     // The last level is plain where the flags tell whether it was exact; elsewhere it must leave nothing.
     constexpr bool plainly = adds_unnoted;
     const auto on_this = [&] {
@@ -169,7 +172,7 @@ class Stretches {
       return true;
     };
     // A grid has some bits to spare.
-    if (exponent_ == above_all && count > few) exponent_ = seen(p, count).above + bits_to_spare;
+    if (exponent_ == above_all && count > few) exponent_ = seen_.above + bits_to_spare;
     if (exponent_ < above_all && on_this()) return true;
     const int before = std::exchange(exponent_, exponents(p, count).above);
     return before != exponent_ && exponent_ < above_all && on_this();
@@ -191,30 +194,10 @@ class Stretches {
     }
   }
 
-  // Whether grids were enough. (Bits of floats are faster than several of them.)
-  static FW_OUTLINE bool add_anything(Total& total, const S* p, int64_t count) {
-    constexpr int64_t most = std::is_same_v<S, double> ? 2048 : span;
-    bool enough = true;
-    for (int64_t here; count; p += here, count -= here) {
-      here = std::min(count, most);
-      if constexpr (F::linear && std::is_same_v<S, double>) {
-        if (add_on_grids(total, p, here)) continue;
-      }
-      add_by_bits(total, p, here);
-      enough = false;
-    }
-    return enough;
-  }
-
-  static bool add_on_grids(Total& total, const S* p, int64_t count) {
-    double left[2048];
-    for (int64_t i = 0; i < count; i += W) store(left + i, F::template summand<0>(loaded(p, i, count, std::false_type{})));
-    return add_all_levels(total, left, count);
-  }
-
   // Elements as they are summed, be it in a wider type, are handed on some at a time.
-  template <class Wide, int64_t most>
+  template <class Wide>
   static void add_bits_of(Total& total, const S* p, int64_t count) {
+    constexpr int64_t most = 32768 / sizeof(Wide);
     Wide some[most + W];
     for (int64_t here; count; p += here, count -= here) {
       here = std::min(count, most);
@@ -223,14 +206,18 @@ class Stretches {
     }
   }
 
-  static void add_by_bits(Total& total, const S* p, int64_t count) {
-    if constexpr (F::linear) {
-      if (!std::is_same_v<S, double> && count >= few) return add_bits_of<float, 8192>(total, p, count);
-      return add_bits_of<double, 1024>(total, p, count);
-    }
-    for (int64_t i = 0; i < count; i += W) {
-      const Pack<double, W> some = loaded(p, i, count, std::false_type{});
-      for (int64_t j = 0; j < std::min<int64_t>(W, count - i); ++j) F::add(total, some[static_cast<int>(j)]);
+  static FW_OUTLINE void add_by_bits(Total& total, const S* p, int64_t count) {
+    if constexpr (F::as_they_are && !halves_) {
+      total.add_all(p, count);
+    } else if constexpr (F::linear && !std::is_same_v<S, double>) {
+      add_bits_of<float>(total, p, count);
+    } else if constexpr (F::summands == 1) {
+      add_bits_of<double>(total, p, count);
+    } else {
+      for (int64_t i = 0; i < count; i += W) {
+        const Pack<double, W> some = loaded(p, i, count, std::false_type{});
+        for (int64_t j = 0; j < std::min<int64_t>(W, count - i); ++j) F::add(total, some[static_cast<int>(j)]);
+      }
     }
   }
 };
