@@ -83,6 +83,38 @@ def test_floats_of_all_exponents(dtype: str, count: int) -> None:
     assert math.isnan(exactly_folded("sum", x, dtype=np.float64))
 
 
+def one_below_the_other(rng: Any, dtype: np.dtype[Any], rows: int, length: int) -> Array:
+    """Each begins about where the one before ends, and is mostly next to a power of two: ties, and what breaks them."""
+    limits = limits_of(dtype)
+    steps = np.arange(length) * (limits.nmant + 1) + rng.integers(-2, 3, (rows, length))
+    fields = np.maximum(rng.integers(0, hard.last_field(dtype), (rows, 1)) - steps, 0)
+    fraction = rng.choice([0, 0, 1, (1 << limits.nmant) - 1, 1 << (limits.nmant - 1)], (rows, length))
+    fraction = np.where(rng.random((rows, length)) < 0.2, hard.digits(rng, dtype, (rows, length)), fraction)
+    x = hard.numbers(np.minimum(fields, hard.last_field(dtype)), fraction, hard.signs(rng, (rows, length)), dtype)
+    return hard.shuffled(rng, x)
+
+
+@pytest.mark.parametrize("kind", [*dict.fromkeys(hard.KINDS), one_below_the_other], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("dtype", cases.FLOATS)
+@pytest.mark.parametrize("length", [2, 3, 4])
+def test_rows_of_a_few_elements(dtype: str, length: int, kind: Any) -> None:
+    """One after the other in memory, two or three are rounded as they are added; what is not finite is asked again."""
+    x = kind(exact_calls.generator("few elements", dtype, length, kind.__name__), cases.dtype_of(dtype), 999, length)
+    for fold in ("sum", "l1"):
+        for name in dict.fromkeys((dtype, "float32", "float64")):
+            out = cases.dtype_of(name)
+            wanted = exactly.reduced(fold, x.T, out)
+            assert same_bits(exactly_folded(fold, x, axis=1, dtype=out), wanted), (fold, name)
+            field = cases.field(np.zeros(len(x), out))
+            assert same_bits(exactly_folded(fold, x, axis=1, dtype=out, out=field), wanted), (fold, name)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_of_two_whose_sums_pass_the_caches(dtype: str) -> None:
+    x = np.random.default_rng(2).standard_normal((4_300_001, 2)).astype(dtype)
+    assert same_bits(exactly_folded("sum", x, axis=1), x[:, 0] + x[:, 1])
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_doubles_half_way_between_short_floats_and_beside(dtype: str) -> None:
     """Subnormal ones, too, of which a float32 on the way has fewer bits."""

@@ -15,27 +15,53 @@ FW_INLINE void store_floats(float* to, const Acc& sums) {
   store(to, canonical(sums.total + splat<float, native<float>>(0.0f)));  // an exact zero is +0
 }
 
-// y is the double nearest to a sum, `error` what the sum has beyond it: made odd where that is not nothing, so that
-// rounding once more gives what rounding once would.
+// v is the number nearest to a sum, e what the sum has beyond it: made odd where that is not nothing, so that rounding
+// once more gives what rounding once would.
+template <class T, class V>
+FW_INLINE V made_odd(V v, V e) {
+  using Bit = std::conditional_t<sizeof(T) == 8, int64_t, std::int32_t>;
+  typedef typename VectorOf<Bit, sizeof(v) / sizeof(T)>::type Bits;
+  const Bits bits = std::bit_cast<Bits>(v);
+  const Bits apart = std::bit_cast<Bits>(e) ^ bits;  // signs that differ: the sum lies nearer to zero
+  const Bits even = (bits & 1) - 1;
+  return std::bit_cast<V>(bits + (even & (Bits)(e != 0) & ((Bits)(apart < 0) | 1)));
+}
 template <int N>
 FW_INLINE Pack<double, N> made_odd(const Pack<double, N>& y, const Pack<double, N>& error) {
-  return each([](auto v, auto e) {
-    typedef typename VectorOf<int64_t, sizeof(v) / 8>::type Bits;
-    const Bits bits = std::bit_cast<Bits>(v);
-    const Bits apart = std::bit_cast<Bits>(e) ^ bits;  // signs that differ: the sum lies nearer to zero
-    const Bits moved = bits + (apart < 0 ? Bits{} - 1 : Bits{} + 1);
-    const Bits even = (bits & 1) - 1;
-    const Bits inexact = (Bits)(e != 0) & (Bits)(v - v == 0);
-    return std::bit_cast<decltype(v)>((inexact & even & moved) | (~(inexact & even) & bits));
-  }, y, error);
+  return each([](auto v, auto e) FW_INLINED { return v - v == 0 ? made_odd<double>(v, e) : v; }, y, error);
 }
 
 // a + b, rounded, and what was lost.
-template <int N>
-FW_INLINE Pack<double, N> two_sum(const Pack<double, N>& a, const Pack<double, N>& b, Pack<double, N>& error) {
+template <int N, class T>
+FW_INLINE Pack<T, N> two_sum(const Pack<T, N>& a, const Pack<T, N>& b, Pack<T, N>& error) {
   const auto sum = a + b, back = sum - a;
   error = (a - (sum - back)) + (b - back);
   return sum;
+}
+// The same, shared by the units that add and those that multiply.
+template <class V>
+FW_INLINE V two_sum_shared(V a, V b, V& error) {
+  const V sum = a + b, back = sum - a;
+  error = added_aside(a - taken_aside(sum, back), taken_aside(b, back));
+  return sum;
+}
+
+// The sum of two or three numbers, rounded once. Where it is no finite number, one may be on the way to it only.
+template <class T, int N>
+FW_INLINE Pack<T, N> rounded_sum(const Pack<T, N>& a, const Pack<T, N>& b) {
+  return a + b + splat<T, N>(0);  // an exact zero is +0
+}
+template <class T, int N>
+FW_INLINE Pack<T, N> rounded_sum(const Pack<T, N>& a, const Pack<T, N>& b, const Pack<T, N>& c) {
+  using V = typename Pack<T, N>::Vector;
+  constexpr int chunks = Pack<T, N>::chunks;
+  V sum[chunks], of_both[chunks], of_all[chunks], lost[chunks];
+  Pack<T, N> rest;
+  repeat<chunks>([&](int k) FW_INLINED { sum[k] = two_sum_shared<V>(b.v[k], c.v[k], of_both[k]); });
+  repeat<chunks>([&](int k) FW_INLINED { sum[k] = two_sum_shared<V>(a.v[k], sum[k], of_all[k]); });
+  repeat<chunks>([&](int k) FW_INLINED { rest.v[k] = two_sum_shared<V>(of_all[k], of_both[k], lost[k]); });
+  repeat<chunks>([&](int k) FW_INLINED { rest.v[k] = sum[k] + made_odd<T>(rest.v[k], lost[k]); });
+  return rest;
 }
 
 // A Total, and the initial value, rounded for where it goes.
@@ -84,6 +110,8 @@ struct ExactOutputs {
 
   // Whether the floats that a sum is, if it is, are all there is to write.
   bool from_floats() const { return plainly && narrower && plan.sink.kept == Kept::result; }
+  // Whether sums go where they are to be as numbers like the elements.
+  bool as_elements() const { return plainly && plan.sink.kept == Kept::result && plan.sink.dtype == plan.source.dtype; }
 
   static void add(Total& total, const double* numbers, int64_t row, int64_t i) {
     for (int m = 0; m < rows; ++m) total.add(numbers[m * row + i]);
@@ -106,6 +134,35 @@ struct ExactOutputs {
   }
 
  private:
+  // Whether one rounding of the sum of the numbers is all, and results lie one after the other.
+  template <class T>
+  bool goes(int64_t stride) const {
+    constexpr bool is_float = std::is_same_v<T, float>;
+    return rows <= 2 - is_float && plan.sink.kept == Kept::result && stride == sizeof(T) &&
+           plan.sink.dtype == (is_float ? Dtype::float32 : Dtype::float64);
+  }
+  // False if two numbers have no finite sum.
+  template <class T>
+  bool write_sums(const double* numbers, int64_t row, int64_t count, char* out) const {
+    Vector nothing = splat<double, W>(0.0);
+    for (int64_t i = 0; i < count; i += W) {
+      Vector sum = load<double, W>(numbers + i);
+      if constexpr (rows > 1) {
+        sum = sum + load<double, W>(numbers + row + i);
+        nothing = nothing + (sum - sum);
+      }
+      sum = canonical(sum + splat<double, W>(0.0));
+      if (i + W <= count) {
+        store(reinterpret_cast<T*>(out) + i, sum);
+      } else {
+        T last[W];
+        store(last, sum);
+        std::memcpy(out + i * sizeof(T), last, (count - i) * sizeof(T));
+      }
+    }
+    return !lanes_where(nothing.v[0] != 0);
+  }
+
   bool write_totals(const double* numbers, int64_t row, int64_t count, char* out, int64_t stride, Total* beside) const {
     double results[group];
     bool fit = true;
@@ -120,6 +177,8 @@ struct ExactOutputs {
   }
 
   bool write_plainly(const double* numbers, int64_t row, int64_t count, char* out, int64_t stride, Total*) const {
+    if (goes<float>(stride) && write_sums<float>(numbers, row, count, out)) return true;
+    if (goes<double>(stride) && write_sums<double>(numbers, row, count, out)) return true;
     double parts[most_plain][group];
     Vector nothing = splat<double, W>(0.0);
     for (int64_t i = 0; i < count; i += W) {

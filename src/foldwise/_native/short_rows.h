@@ -147,6 +147,42 @@ struct ShortRows : ReduceWork<F> {
     return true;
   }
 
+  // Rows of two or three numbers, whose sums are rounded as they are added: no flag is asked. False if one is not finite.
+  static constexpr bool rounds_few = !small && sizeof(S) >= 4 && std::is_same_v<F, ExactSum<S, double>>;
+  template <int K>
+  bool fold_few(const char* x, int64_t rows, char* out) const {
+    constexpr int N = native<S>, chains = 4, at_once = chains * N;  // each step of a sum waits for the one before
+    constexpr int64_t row_bytes = K * size;
+    using Word = typename WordOf<sizeof(S)>::type;
+    using Some = Pack<S, at_once>;
+    typename Some::Vector nothing = {};
+    const auto sums = [&](const void* from) FW_INLINED {
+      Some columns[K];
+      repeat<chains>([&](int k) FW_INLINED {
+        typename VectorOf<Word, N>::type in[K];
+        repeat<K>([&](int c) FW_INLINED { in[c] = load_vector<Word, N>(static_cast<const char*>(from) + (k * K + c) * vector_bytes); });
+        [&]<int... c>(std::integer_sequence<int, c...>) FW_INLINED {
+          ((columns[c].v[k] = std::bit_cast<typename Some::Vector>(taken_apart<K, N, c>(in))), ...);
+        }(std::make_integer_sequence<int, K>{});
+      });
+      const Some all = std::apply([](const auto&... column) FW_INLINED { return rounded_sum(column...); }, std::to_array(columns));
+      repeat<chains>([&](int k) FW_INLINED { nothing = fused(all.v[k], typename Some::Vector{}, nothing); });
+      return all;
+    };
+    int64_t i = 0;
+    for (; i + at_once <= rows; i += at_once) {
+      if (prefetch) fetch_lines(x + i * row_bytes + short_rows_prefetch_distance(), at_once * row_bytes, false);
+      store(reinterpret_cast<S*>(out) + i, sums(x + i * row_bytes));
+    }
+    if (i < rows) {
+      S some[K * at_once] = {}, last[at_once];
+      std::memcpy(some, x + i * row_bytes, (rows - i) * row_bytes);
+      store(last, sums(some));
+      std::memcpy(out + i * size, last, (rows - i) * size);
+    }
+    return !lanes_where(nothing != 0);
+  }
+
   // Exact folds leave parts, all of them exact, or else Totals.
   struct Tried {
     Patience floats, plain{3};
@@ -164,6 +200,11 @@ struct ShortRows : ReduceWork<F> {
       return !lost_bits();
     };
     bool exact = false;
+    if constexpr (rounds_few) {
+      const bool few_of_each = narrow && plan.count <= 3 && outputs.as_elements() && inner_kept().out == size;
+      const auto fold = [&] { return plan.count == 2 ? fold_few<2>(x, rows, out) : fold_few<3>(x, rows, out); };
+      if (few_of_each && tried.floats.lasts() && tried.floats.learn(fold())) return;
+    }
     if constexpr (adds_short_floats<F>) {
       if (narrow && outputs.from_floats() && tried.floats.lasts() && tried.floats.learn(fold_as_default(x, rows, out))) return;
     }
