@@ -1,12 +1,14 @@
 """The clock: contenders take turns, round by round, so that whatever drifts hits all alike."""
 
 import gc
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
+from pathlib import Path
 from statistics import median, quantiles
 
 Call = Callable[[], object]
@@ -19,11 +21,10 @@ class Effort:
     rounds: int
     batch: float  # seconds: quick calls are repeated within a round until they fill this
     budget: float  # seconds that a contender far behind may spend on one case
-    rest: float  # seconds for the worker threads of the contender before to stop spinning
 
 
-FULL = Effort(rounds=7, batch=15e-3, budget=1.0, rest=8e-3)
-QUICK = Effort(rounds=5, batch=3e-3, budget=0.05, rest=2e-3)
+FULL = Effort(rounds=7, batch=15e-3, budget=1.0)
+QUICK = Effort(rounds=5, batch=3e-3, budget=0.05)
 
 # A peer that needs this many times the fastest peer's time gets as many rounds as the budget pays for;
 # everybody else runs in all of them.
@@ -85,7 +86,7 @@ def race(racers: Mapping[str, Racer], effort: Effort) -> dict[str, Samples]:
             first = turn % len(names)
             for name in names[first:] + names[:first]:
                 if takes_part(turn, takes[name], effort.rounds):
-                    samples[name].seconds[turn] = turn_of(racers[name].call, samples[name].inner, effort)
+                    samples[name].seconds[turn] = turn_of(racers[name].call, samples[name].inner)
     return samples
 
 
@@ -104,11 +105,36 @@ def takes_part(turn: int, takes: int, rounds: int) -> bool:
     return turn == 0 or turn * takes // rounds != (turn - 1) * takes // rounds
 
 
-def turn_of(call: Call, inner: int, effort: Effort) -> float:
-    time.sleep(effort.rest)
+def turn_of(call: Call, inner: int) -> float:
+    rest()
     if inner > 1:
         call()  # brings its data back to the caches and its threads back to work
     return timed(call, inner)
+
+
+def rest() -> None:
+    """Until the worker threads of the contender before have stopped spinning: OpenMP's go on for up to 10 ms."""
+    at_most = time.perf_counter() + 30e-3
+    time.sleep(1e-3)
+    while others_run() and time.perf_counter() < at_most:
+        time.sleep(0.5e-3)
+
+
+def others_run() -> bool:
+    """Whether a thread of ours runs beside this one, as far as the system tells."""
+    here = str(threading.get_native_id())
+    threads = Path("/proc/self/task")
+    if not threads.exists():
+        time.sleep(7e-3)
+        return False
+    return any(state_of(thread) == "R" for thread in threads.iterdir() if thread.name != here)
+
+
+def state_of(thread: Path) -> str:
+    try:
+        return (thread / "stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:  # it has ended
+        return ""
 
 
 def seconds_per_call(call: Call, effort: Effort) -> float:
