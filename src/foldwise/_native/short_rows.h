@@ -16,6 +16,7 @@ struct ShortRows : ReduceWork<F> {
   static constexpr int64_t few = 256, batch = size == 2 ? 4 * few : few;
   static constexpr int64_t least_in_floats = 64;
   static constexpr int64_t least_spread = 1024 / size;  // elements for which what is fetched is spread over the reading
+  static constexpr int64_t least_unasked = 512;         // bytes of a row
   // Exact rows share one check of the flags: not so many that one of them is likely to raise one.
   static constexpr int64_t most_elements = is_exact<F> ? 4096 : std::numeric_limits<int64_t>::max();
 
@@ -41,7 +42,9 @@ struct ShortRows : ReduceWork<F> {
     Counter<G> counter{tiles, L / W};
     const int64_t some = is_exact<G> ? count : T::block;
     for (int64_t done = 0; done < count; done += some) {
-      fold_into_lanes<G, G::heavy ? 0 : L, std::is_same_v<G, F>>(p + done, std::min(some, count - done), L, counter.next(), false, ahead);
+      const int64_t here = std::min(some, count - done);
+      if (is_read_unasked<G>()) fold_into_lanes<G, G::heavy ? 0 : L, false>(p + done, here, L, counter.next());
+      else fold_into_lanes<G, G::heavy ? 0 : L, std::is_same_v<G, F>>(p + done, here, L, counter.next(), false, ahead);
       counter.push();
     }
     return fold_lane_vectors<G>(counter.whole());
@@ -50,8 +53,9 @@ struct ShortRows : ReduceWork<F> {
   template <class G, bool in_floats>
   FW_STEP typename Terms<G>::Acc row_vector(const S* p, int64_t count, Ahead ahead) const {
     if constexpr (in_floats) return {sums_by_floats(p, count, ahead.distance)};
-    if (count > (prefetch && !G::heavy ? least_spread : T::block)) return long_row_vector<G>(p, count, ahead);
-    if (prefetch) fetch_lines(reinterpret_cast<const char*>(p) + ahead.distance, count * size, ahead.apart);
+    const bool asks = prefetch && (count * size < least_unasked || !is_read_unasked<G>());
+    if (count > (asks && !G::heavy ? least_spread : T::block)) return long_row_vector<G>(p, count, ahead);
+    if (asks) fetch_lines(reinterpret_cast<const char*>(p) + ahead.distance, count * size, ahead.apart);
     if (count < W) return Terms<G>::load_some(p, count);
     typename Terms<G>::Acc lanes[L / W];
     fold_into_lanes<G, L, false>(p, count, L, lanes);

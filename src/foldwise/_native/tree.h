@@ -52,6 +52,14 @@ FW_INLINE void join_side_by_side(typename Terms<F>::Acc* acc, const typename F::
 
 template <class F> constexpr int L_vectors = Terms<F>::L / Terms<F>::W;
 
+// Where a vector of elements takes one step, a Zen 3 that nobody asks for what comes next reads faster.
+template <class F>
+constexpr bool takes_one_step = std::is_same_v<typename F::Source, typename F::Value> && !F::heavy &&
+                                sizeof(typename Terms<F>::Acc) == vector_bytes &&
+                                (std::is_floating_point_v<typename F::Value> || !may_repeat<F>);
+template <class F>
+FW_INLINE bool is_read_unasked() { return takes_one_step<F> && asks_for_what_is_near(); }
+
 // Room for so many tiles, or whatever they are.
 template <class T>
 struct Tiles : Room {
