@@ -1,6 +1,7 @@
 // Many elements, one after the other, by their bits: sign and exponent say to which words a fraction is added, and a Total gets what
 // these hold.
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "exact.h"
@@ -25,6 +26,14 @@ template <> struct Layout<double> {
   static constexpr int fraction_bits = 52, bias = 1023;
   static double value(double x) { return x; }
 };
+
+// Where they lie in memory need not suit them.
+template <class Float>
+[[gnu::always_inline]] inline Float element(const Float* x, int64_t i) {
+  Float one;
+  std::memcpy(&one, reinterpret_cast<const char*>(x) + i * static_cast<int64_t>(sizeof one), sizeof one);
+  return one;
+}
 
 // Elements are taken for whole ones, whose fraction has a one before it, and zeros and subnormals are put right in the end. Those
 // of one sign and exponent share a word, which counts them as well. A double's fraction has no room for that: those whose exponents
@@ -68,7 +77,7 @@ class Words {
   static int64_t surplus(const Float* x, int64_t count, int64_t& largest) {
     int64_t all = 0;
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t bits = std::bit_cast<Bits>(x[i]), sign = bits >> 63, size = bits & std::numeric_limits<Bits>::max();
+      const int64_t bits = std::bit_cast<Bits>(element(x, i)), sign = bits >> 63, size = bits & std::numeric_limits<Bits>::max();
       const int64_t here = std::max<int64_t>(static_cast<int64_t>(one) - size, 0);
       all += (here ^ sign) - sign;
       largest = std::max(largest, size);
@@ -86,10 +95,10 @@ class Words {
   Words(const Float* x, int64_t count) {
     int64_t i = 0;
     for (; i + 1 < count; i += 2) {
-      join(0, x[i]);
-      join(1, x[i + 1]);
+      join(0, element(x, i));
+      join(1, element(x, i + 1));
     }
-    if (i < count) join(0, x[i]);
+    if (i < count) join(0, element(x, i));
   }
 
   // False, and nothing is added, if some of the elements are special.
@@ -115,7 +124,7 @@ void add_by_words(Total& total, const Float* x, int64_t count) {
   for (int64_t some; count; x += some, count -= some) {
     some = std::min(count, Words<Float>::most);
     if (some >= worth_it && Words<Float>(x, some).add_to(total, x, some)) continue;
-    for (int64_t i = 0; i < some; ++i) total.add(Layout<Float>::value(x[i]));
+    for (int64_t i = 0; i < some; ++i) total.add(Layout<Float>::value(element(x, i)));
   }
 }
 
