@@ -32,8 +32,8 @@ FW_INLINE Pack<double, N> made_odd(const Pack<double, N>& y, const Pack<double, 
 }
 
 // a + b, rounded, and what was lost.
-template <int N, class T>
-FW_INLINE Pack<T, N> two_sum(const Pack<T, N>& a, const Pack<T, N>& b, Pack<T, N>& error) {
+template <int N>
+FW_INLINE Pack<double, N> two_sum(const Pack<double, N>& a, const Pack<double, N>& b, Pack<double, N>& error) {
   const auto sum = a + b, back = sum - a;
   error = (a - (sum - back)) + (b - back);
   return sum;
@@ -46,7 +46,7 @@ FW_INLINE V two_sum_shared(V a, V b, V& error) {
   return sum;
 }
 
-// The sum of two or three numbers, rounded once. Where it is no finite number, one may be on the way to it only.
+// The sum of two or three numbers, rounded once. What comes out may not be finite where the sum is.
 template <class T, int N>
 FW_INLINE Pack<T, N> rounded_sum(const Pack<T, N>& a, const Pack<T, N>& b) {
   return a + b + splat<T, N>(0);  // an exact zero is +0
