@@ -116,18 +116,16 @@ def turn_of(call: Call, inner: int) -> float:
 
 def rest() -> None:
     """Until the worker threads of the contender before have stopped spinning: OpenMP's go on for up to 10 ms."""
-    if not THREADS.exists():  # where the system does not tell
-        return time.sleep(10e-3)
     at_most = time.perf_counter() + 30e-3
-    time.sleep(1e-3)
+    time.sleep(1e-3 if THREADS.exists() else 10e-3)
     while others_run() and time.perf_counter() < at_most:
         time.sleep(0.5e-3)
 
 
 def others_run() -> bool:
-    """Whether a thread of this program runs beside this one."""
+    """Whether a thread of this program runs beside this one, where the system tells."""
     here = str(threading.get_native_id())
-    return any(state_of(thread) == "R" for thread in THREADS.iterdir() if thread.name != here)
+    return THREADS.exists() and any(state_of(thread) == "R" for thread in THREADS.iterdir() if thread.name != here)
 
 
 def state_of(thread: Path) -> str:
