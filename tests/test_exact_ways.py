@@ -81,6 +81,10 @@ def test_floats_of_all_exponents(dtype: str, count: int) -> None:
     assert exactly_folded("sum", x, dtype=np.float64) == -np.inf
     x[count // 3] = np.nan
     assert math.isnan(exactly_folded("sum", x, dtype=np.float64))
+    pieces, whole = fw.Accumulator("sum", kind), fw.Accumulator("sum", kind).update(x)
+    for part in np.array_split(x, count // 100):
+        pieces.update(part)
+    assert pieces.to_bytes() == whole.to_bytes()  # nor do those leave anything else behind
 
 
 def one_below_the_other(rng: Any, dtype: np.dtype[Any], rows: int, length: int) -> Array:

@@ -35,7 +35,7 @@ template <class Float>
   return one;
 }
 
-// Elements are taken for whole ones, whose fraction has a one before it, and zeros and subnormals are put right in the end. Those
+// Elements are taken for whole ones, whose fraction has a one before it; zeros, subnormals and specials are put right in the end. Those
 // of one sign and exponent share a word, which counts them as well. A double's fraction has no room for that: those whose exponents
 // begin alike share two words, the rest of the exponent says how far up a fraction goes, and what is above 43 bits goes to the other.
 template <class Float>
@@ -45,8 +45,8 @@ class Words {
   static constexpr bool counts = fraction_bits < 32;
   static constexpr int alike_bits = counts ? 0 : 5, alike = 1 << alike_bits, groups = exponents / alike;
   static constexpr int low_bits = 43, sum_bits = 44;
-  static constexpr uint64_t one = uint64_t{1} << fraction_bits, counted = uint64_t{1} << sum_bits;
-  static constexpr uint64_t specials = (exponents - 1) * one;
+  static constexpr int64_t one = int64_t{1} << fraction_bits, specials = (exponents - 1) * one;
+  static constexpr uint64_t counted = uint64_t{1} << sum_bits;
 
   // Neighbours go to words of their own, so that like ones do not wait for each other.
   uint64_t words_[2][2 * groups] = {}, above_[2][counts ? 1 : 2 * groups] = {};
@@ -78,11 +78,23 @@ class Words {
     int64_t all = 0;
     for (int64_t i = 0; i < count; ++i) {
       const int64_t bits = std::bit_cast<Bits>(element(x, i)), sign = bits >> 63, size = bits & std::numeric_limits<Bits>::max();
-      const int64_t here = std::max<int64_t>(static_cast<int64_t>(one) - size, 0);
+      const int64_t here = std::max<int64_t>(one - size, 0);
       all += (here ^ sign) - sign;
       largest = std::max(largest, size);
     }
     return all;
+  }
+  // They were taken for numbers beyond the largest.
+  static void note_specials(Total& total, const Float* x, int64_t size) {
+    __int128 too_much = 0;
+    for (int64_t i = 0; i < size; ++i) {
+      const int64_t bits = std::bit_cast<Bits>(element(x, i));
+      if ((bits & specials) != specials) continue;
+      total.add(Layout<Float>::value(element(x, i)));
+      const __int128 units = static_cast<__int128>((bits & (one - 1)) | one) << (alike - 1);
+      too_much += bits < 0 ? -units : units;
+    }
+    add_units(total, -too_much, groups - 1);
   }
   static void add_units(Total& total, __int128 units, int group) {
     if (units == 0) return;
@@ -101,20 +113,18 @@ class Words {
     if (i < count) join(0, element(x, i));
   }
 
-  // False, and nothing is added, if some of the elements are special.
-  bool add_to(Total& total, const Float* x, int64_t size) const {
+  void add_to(Total& total, const Float* x, int64_t size) const {
     __int128 too_much = 0;
+    int64_t largest = 0;
     if constexpr (counts) {
-      if (count(groups - 1) || count(2 * groups - 1)) return false;
       too_much = surplus(0) - surplus(groups);
+      if (count(groups - 1) || count(2 * groups - 1)) largest = specials;
     } else if (sum(0) || sum(groups) || sum(groups - 1) || sum(2 * groups - 1)) {
-      int64_t largest = 0;
       for (int64_t i = 0; i < size; i += few) too_much += surplus(x + i, std::min(few, size - i), largest);
-      if (static_cast<uint64_t>(largest) >= specials) return false;
     }
     for (int group = 0; group < groups; ++group) add_units(total, sum(group) - sum(group + groups), group);
     add_units(total, -too_much, 0);
-    return true;
+    if (largest >= specials) note_specials(total, x, size);
   }
 };
 
@@ -123,8 +133,8 @@ void add_by_words(Total& total, const Float* x, int64_t count) {
   constexpr int64_t worth_it = 256;
   for (int64_t some; count; x += some, count -= some) {
     some = std::min(count, Words<Float>::most);
-    if (some >= worth_it && Words<Float>(x, some).add_to(total, x, some)) continue;
-    for (int64_t i = 0; i < some; ++i) total.add(Layout<Float>::value(element(x, i)));
+    if (some >= worth_it) Words<Float>(x, some).add_to(total, x, some);
+    else for (int64_t i = 0; i < some; ++i) total.add(Layout<Float>::value(element(x, i)));
   }
 }
 
