@@ -84,7 +84,7 @@ def test_floats_of_all_exponents(dtype: str, count: int) -> None:
     pieces, whole = fw.Accumulator("sum", kind), fw.Accumulator("sum", kind).update(x)
     for part in np.array_split(x, count // 100):
         pieces.update(part)
-    assert pieces.to_bytes() == whole.to_bytes()  # nor do those leave anything else behind
+    assert pieces.to_bytes() == whole.to_bytes()
 
 
 def one_below_the_other(rng: Any, dtype: np.dtype[Any], rows: int, length: int) -> Array:
