@@ -42,14 +42,16 @@ def test_long_sums_of_floats_some_binades_apart(dtype: str, binades: int, top: s
     assert math.isnan(exactly_folded("sum", x, dtype=np.float64))
 
 
-@pytest.mark.parametrize("largest", [0.0009, 127.9375, -128.0, 128.0, 65504.0])
+@pytest.mark.parametrize("largest", [0.0009, 0.03125, 127.9375, -128.0, 128.0, -65504.0, 65504.0])
 @pytest.mark.parametrize("count", [33, 4097, 40_000, 70_001])
 def test_long_sums_of_float16(largest: float, count: int) -> None:
-    """As whole numbers of 32 bits, up to 128, their sums wrap some thousand times; the least are units of these."""
+    """As whole numbers of 32 bits, up to 128, their sums wrap some thousand times; the least are units of these. Beside larger ones go on
+    levels those that are half of a unit there, or move an anchor the most."""
     rng = exact_calls.generator("float16", largest, count)
     x = np.full(count, largest, np.float16)
     mixed = np.where(rng.random(count) < 0.9, x, rng.integers(-2047, 2048, count) * 2.0**-24).astype(np.float16)
-    for some in (x, mixed, mixed * np.where(rng.random(count) < 0.5, np.float16(1), np.float16(-1))):
+    beside = np.where(np.arange(count) % 997, x, np.float16(65504))
+    for some in (x, mixed, beside, mixed * np.where(rng.random(count) < 0.5, np.float16(1), np.float16(-1))):
         assert exactly_folded("sum", some, dtype=np.float64) == math.fsum(some.tolist())
     mixed[count // 2] = np.inf
     assert exactly_folded("sum", mixed, dtype=np.float64) == np.inf
@@ -136,6 +138,29 @@ def test_doubles_half_way_between_short_floats_and_beside(dtype: str) -> None:
         exactly_folded("cumsum", x[np.newaxis], axis=0, dtype=kind)[0],
     ):
         assert same_bits(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("kind", ["halves", "powers", "growing", "falling", "cancelling"])
+def test_running_sums_of_which_a_word_holds_the_upper_part(dtype: str, kind: str) -> None:
+    """What is below it decides where a sum is half way between two results, and all of it where elements above have cancelled."""
+    rng = exact_calls.generator("words", dtype, kind)
+    limits, count = limits_of(cases.dtype_of(dtype)), 3000
+    least, most = limits.minexp - limits.nmant, limits.maxexp - 13
+    if kind == "halves":
+        exponents = rng.choice([0, -limits.nmant - 1, least, least + limits.nmant], count)
+    else:
+        exponents = rng.integers(least, most, count)
+    signs = rng.choice([-1.0, 1.0], count)
+    if kind == "growing":
+        exponents.sort()
+    elif kind == "falling":
+        exponents = np.sort(exponents)[::-1]
+    elif kind == "cancelling":
+        exponents, signs = np.append(exponents, exponents[::-1]), np.append(signs, -signs[::-1])
+    x = np.ldexp(signs, exponents).astype(cases.dtype_of(dtype))
+    for some in (x, x[:100], x[50:350]):
+        assert same_bits(exactly_folded("cumsum", some), exactly.scanned(some[:, np.newaxis], x.dtype)[:, 0]), len(some)
 
 
 # ---- what was wrong once

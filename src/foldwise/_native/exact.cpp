@@ -1,6 +1,7 @@
 #include "exact.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace foldwise {
@@ -9,9 +10,10 @@ namespace {
 
 using Wide = unsigned __int128;
 
+int width_of(uint64_t value) { return std::bit_width(value); }
 int width_of(Wide value) {
   const auto high = static_cast<uint64_t>(value >> 64);
-  return high ? 128 - std::countl_zero(high) : 64 - std::countl_zero(static_cast<uint64_t>(value));
+  return high ? 64 + width_of(high) : width_of(static_cast<uint64_t>(value));
 }
 
 // The largest integer whose square is not above.
@@ -42,31 +44,51 @@ constexpr Precision precision_of(Dtype dtype) {
   }
 }
 
-// (value + something below its last place, if `more`) * 2^exponent, rounded to nearest even; of what is beyond a narrower
-// dtype, a double that is as well.
-inline double as_double(Wide value, bool more, int exponent, Precision precision) {
-  constexpr int most = 971;
-  if (value == 0) return 0;  // and then there is nothing below
-  // The first 64 bits, the last of them set where anything is left out: no dtype has more than 53.
-  const int width = width_of(value);
-  exponent += width - 64;
+// A number's first 64 bits, the last of them set where anything is left out: no dtype has more than 53.
+struct Leading {
   uint64_t bits;
-  if (width > 64) {
-    bits = static_cast<uint64_t>(value >> (width - 64));
-    more |= value << (192 - width) != 0;
-  } else {
-    bits = static_cast<uint64_t>(value) << (64 - width);
-  }
-  bits |= more;
-  const int dropped = std::max(64 - precision.bits, precision.least - exponent);
+  int exponent;  // of their last one
+};
+template <class Word>
+inline Leading leading(Word value, int width, bool more, int exponent) {
+  exponent += width - 64;
+  if (sizeof value == 8 || width <= 64) return {static_cast<uint64_t>(value) << (64 - width) | more, exponent};
+  return {static_cast<uint64_t>(value >> (width - 64)) | (more || value << (192 - width) != 0), exponent};
+}
+
+// How many of these a dtype has not; more than 64 where it has nothing so small.
+inline int dropped_of(const Leading& number, Precision precision) {
+  return std::max(64 - precision.bits, precision.least - number.exponent);
+}
+
+// Rounded to nearest even; of what is beyond a narrower dtype, a double that is as well.
+inline double nearest(const Leading& number, int dropped) {
+  constexpr int most = 971;
   if (dropped > 64) return 0;
-  exponent += dropped;
+  const int exponent = number.exponent + dropped;
   const uint64_t half = uint64_t{1} << (dropped - 1);
-  uint64_t whole = 0, rest = bits;
-  if (dropped < 64) whole = bits >> dropped, rest = bits & (2 * half - 1);
+  uint64_t whole = 0, rest = number.bits;
+  if (dropped < 64) whole = rest >> dropped, rest &= 2 * half - 1;
   whole += rest + (whole & 1) > half;
   if (exponent > most) return std::numeric_limits<double>::infinity();
-  return static_cast<double>(whole) * power_of_two(exponent);
+  return static_cast<double>(static_cast<int64_t>(whole)) * power_of_two(exponent);
+}
+
+// (value + something below its last place, if `more`) * 2^exponent, rounded.
+inline double as_double(Wide value, bool more, int exponent, Precision precision) {
+  if (value == 0) return 0;  // and then there is nothing below
+  const Leading number = leading(value, width_of(value), more, exponent);
+  return nearest(number, dropped_of(number, precision));
+}
+
+// Whether a number of that width is rounded alike, be it larger or smaller by so many units, fewer than 2^9. (Below a power of two
+// halves are half as large.)
+inline bool is_sure(const Leading& number, int width, uint64_t unsure, int dropped) {
+  if (unsure == 0) return true;
+  if (dropped > 63 || width < 11) return false;
+  const uint64_t half = uint64_t{1} << (dropped - 1), rest = number.bits & (2 * half - 1);
+  const uint64_t reach = width <= 64 ? unsure << (64 - width) : (unsure >> (width - 64)) + 2;
+  return (rest > half ? rest - half : half - rest) > 2 * reach;
 }
 
 }  // namespace
@@ -150,11 +172,12 @@ void Total::carry_from(int64_t first) {
 }
 
 void Total::prefixes(const double* x, int64_t count, int64_t stride, Dtype dtype, double* out) {
-  constexpr int64_t most = 256;
-  for (int64_t some; count; x += some, out += some * stride, count -= some) {
-    some = std::min(count, most);
+  constexpr int64_t few = 16;
+  for (int64_t done; count; x += done, out += done * stride, count -= done) {
     carry();
-    if (!prefixes_in_one_word(x, some, stride, dtype, out)) prefixes_by_digits(x, some, stride, dtype, out);
+    done = dtype == Dtype::float64 ? prefixes_in_a_word<__int128>(x, count, stride, dtype, out)
+                                   : prefixes_in_a_word<int64_t>(x, count, stride, dtype, out);
+    if (!done) prefixes_by_digits(x, done = std::min(count, few), stride, dtype, out);
   }
 }
 
@@ -169,36 +192,90 @@ void Total::prefixes_by_digits(const double* x, int64_t count, int64_t stride, D
   }
 }
 
-// Of at most 256 elements that are not far apart, from each other and from the sum: in units of the least bit of all.
-bool Total::prefixes_in_one_word(const double* x, int64_t count, int64_t stride, Dtype dtype, double* out) {
-  int64_t least = first_;
-  while (least <= last_ && digit_[least] == 0) ++least;
-  int low = static_cast<int>(32 * least), high = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const Parts parts(x[i]);
-    if (parts.special) return false;
-    if (parts.fraction == 0) continue;
-    low = std::min(low, parts.place);
-    high = std::max(high, parts.place + 53);
+// Doubles that are sure to be rounded as a sum would be, of which a word holds the upper part; what it leaves out is less than 2^9 of
+// its units.
+struct Nearly {
+  const double least;  // units; what is smaller has fewer digits than its dtype, or is not sure
+  const uint64_t half, rest;
+
+  Nearly(Precision precision, double unit)
+      : least(std::max(0x1p40, power_of_two(precision.least + precision.bits) / unit)),
+        half(precision.bits < 53 ? uint64_t{1} << (52 - precision.bits) : 0),
+        rest(precision.bits < 53 ? 2 * half - 1 : 0) {}
+
+  // Half way between two shorter numbers is where its last bits are.
+  bool tells(int64_t held, double& units) const {
+    constexpr uint64_t reach = 1 << 22;
+    units = static_cast<double>(held);
+    return std::fabs(units) >= least && ((std::bit_cast<uint64_t>(units) - half + reach) & rest) > 2 * reach;
   }
-  if (specials_ || std::max<int64_t>(high, 32 * (last_ + 1)) + 9 - low > 127) return false;
-  const int64_t first = low >> 5;
-  const int shift = low & 31;
-  __int128 held = 0;
-  for (int64_t i = least; i <= last_; ++i) held += static_cast<__int128>(digit_[i]) << (32 * (i - first) - shift);
-  const __int128 before = held;
+  bool tells(__int128 held, double& units) const {
+    constexpr double reach = 0x1p12;
+    const auto low = static_cast<int64_t>(held);
+    const double high = static_cast<double>(static_cast<int64_t>(held >> 64) + (low < 0)) * 0x1p64;
+    units = high + (static_cast<double>(low) + reach);
+    return units == high + (static_cast<double>(low) - reach) && std::fabs(units) >= least;
+  }
+};
+
+// A carried sum in units of 2^(lowest + place), rounded down; `unsure` is 1 where that leaves something out.
+template <class Word>
+Word Total::upper_part(int place, uint64_t& unsure) const {
+  Word part = 0;
+  for (int64_t i = last_; i >= first_; --i) {
+    const int shift = 32 * static_cast<int>(i) - place;
+    if (shift >= 0) part += static_cast<Word>(digit_[i]) << shift;
+    else if (shift > -64) part += digit_[i] >> -shift;
+    unsure |= shift < 0 && digit_[i] != 0;
+  }
+  return part;
+}
+
+// Of as many elements as are not much larger than a carried sum or the first of them, and whose sums the word's bits round: what is
+// below the word is left out, each time less than a unit. Returns how many.
+template <class Word>
+int64_t Total::prefixes_in_a_word(const double* x, int64_t count, int64_t stride, Dtype dtype, double* out) {
+  constexpr int bits = sizeof(Word) == 8 ? 63 : 64 + 53, room = 10, growth = 4;
+  constexpr int64_t most = 256;
+  const Parts begin(x[0]);
+  if (specials_ || begin.special) return 0;
+  const int64_t top = digit_[last_];
+  const int highest = std::max(32 * static_cast<int>(last_) + width_of(static_cast<uint64_t>(top < 0 ? ~top : top)), begin.place + 53) + growth;
+  const int place = highest + room - bits, exponent = lowest + place;
+  uint64_t unsure = 0;
+  const Word before = upper_part<Word>(place, unsure);
+  Word held = before;
   const Precision precision = precision_of(dtype);
-  for (int64_t i = 0; i < count; ++i) {
-    const Parts parts(x[i]);
-    const __int128 units = static_cast<__int128>(parts.fraction) << (parts.fraction ? parts.place - low : 0);
-    held += (units ^ parts.sign) - parts.sign;
+  const double unit = power_of_two(std::clamp(exponent, -1022, 1023));
+  const Nearly nearly(precision, exponent >= -1022 && exponent <= 1023 ? unit : 0);
+  int64_t done = 0;
+  for (const int64_t some = std::min(count, most); done < some; ++done) {
+    const Parts parts(x[done]);
+    if (parts.special || parts.place + 53 > highest) break;
+    const auto units = static_cast<int64_t>(parts.units());
+    const int shift = parts.place - place, up = std::max(shift, 0), down = std::min(up - shift, 63);
+    held += static_cast<Word>(units >> down) << up;
+    unsure += down > 0 && units != 0;
+    double& rounded = out[done * stride];
+    if (nearly.tells(held, rounded)) {
+      rounded *= unit;
+      continue;
+    }
     const bool negative = held < 0;
-    const double size = as_double(negative ? -held : held, false, lowest + low, precision);
-    out[i * stride] = negative ? -size : size;
+    const std::make_unsigned_t<Word> size = negative ? -held : held;
+    const int width = width_of(size | 1);
+    const Leading number = leading(size, width, false, exponent);
+    const int dropped = dropped_of(number, precision);
+    if (!is_sure(number, width, unsure, dropped)) break;
+    rounded = size == 0 ? 0 : negative ? -nearest(number, dropped) : nearest(number, dropped);
   }
-  const __int128 change = held - before;
-  if (change) add_units(change < 0 ? -change : change, low, change < 0);
-  return true;
+  if (unsure == 0) {
+    const Word change = held - before;
+    if (change) add_units(change < 0 ? -change : change, place, change < 0);
+  } else {
+    for (int64_t i = 0; i < done; ++i) add(x[i]);
+  }
+  return done;
 }
 
 // Added to a sum that is carried, and carried on from there to where nothing is any more.

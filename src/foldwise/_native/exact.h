@@ -33,7 +33,7 @@ class Total {
   // Units of 2^(lowest + place).
   void add_units(unsigned __int128 units, int place, bool negative);
   bool add(const Total& other, bool negated = false);  // there is always room
-  // The sum after each of more elements, rounded.
+  // The sum after each of more elements: a double that is rounded to the dtype as the sum is.
   void prefixes(const double* x, int64_t count, int64_t stride, Dtype dtype, double* out);
 
   // The sum, or what an ending makes of it, rounded once to the nearest value of a dtype.
@@ -84,7 +84,10 @@ class Total {
     last_ = last > last_ ? last : last_;
     if (++waiting_ >= most_waiting) [[unlikely]] carry();
   }
-  bool prefixes_in_one_word(const double* x, int64_t count, int64_t stride, Dtype dtype, double* out);
+  template <class Word>
+  Word upper_part(int place, uint64_t& unsure) const;
+  template <class Word>
+  int64_t prefixes_in_a_word(const double* x, int64_t count, int64_t stride, Dtype dtype, double* out);
   void prefixes_by_digits(const double* x, int64_t count, int64_t stride, Dtype dtype, double* out);
   void step(double x);
   void carry_from(int64_t first);

@@ -222,7 +222,7 @@ inline FW_OUTLINE bool columns_rounded(const Rows<double>& in, int64_t vectors, 
 
 // ---- a line on levels: its parts in so many doubles as it takes, some forty binades each
 
-constexpr int most_levels = 9;
+constexpr int most_levels = 5;
 constexpr int64_t least_on_levels = 128;
 
 // Elements and what came before them, cut at one anchor after the other; the number of levels, or 0 where they are too few.
@@ -309,7 +309,7 @@ inline FW_OUTLINE bool round_levels(const double* prefixes, int levels, int64_t 
 inline FW_OUTLINE bool prefixes_on_levels(double* x, int64_t n, Total& total, bool narrower, double* out) {
   const auto load_one = [x](int64_t i, auto) FW_INLINED { return load<double, pack_of_doubles>(x + i).v[0]; };
   const Exponents exponents = exponents_of(n, load_one);
-  if (total.is_special() || exponents.above > 900 || exponents.above - exponents.below > 40 * (most_levels - 1)) return false;
+  if (total.is_special() || exponents.above > 900 || exponents.above - exponents.below > 40 * most_levels - 64) return false;
   const double before = std::fabs(total.rounded({}, Dtype::float64));
   if (before > 0x1p900) return false;
   const double most = exponents.above == of_nothing ? 0 : std::ldexp(1.0, exponents.above);

@@ -1,12 +1,12 @@
 // Stretches of one sequence, added to a Total by the fastest way that is exact for them.
 #pragma once
-#include "exact_whole.h"
+#include "exact_levels.h"
 #include "tree.h"
 
 namespace foldwise::FOLDWISE_ISA {
 
 // Elements that lie one after the other are added in one of four ways:
-//   plainly            parts of doubles, under one check of the flags
+//   plainly            parts of doubles, under one check of the flags; float16 in words of 32 bits, or on levels, which hold all of them
 //   counted            in one unit, by integers or by two doubles each, when they are some forty binades apart
 //   on a grid          all of them cut at the same places: other numbers as far apart, or farther
 //   by bits            one after the other, by their signs and exponents
@@ -46,7 +46,7 @@ class Stretches {
         add_by_bits(total, p, some);
       } else if (const int64_t first = plainly_ ? some : std::min(a_try, some); add_plainly(total, p, first, ahead)) {
         some = first;
-      } else if (!add_counted(total, p, some) && !add_on_grid(total, p, some)) {
+      } else if (halves_ || (!add_counted(total, p, some) && !add_on_grid(total, p, some))) {
         add_by_bits(total, p, some);
         by_bits_ = 7;
         seen_ = unseen;
@@ -58,6 +58,10 @@ class Stretches {
 
  private:
   bool add_plainly(Total& total, const S* p, int64_t count, Ahead ahead) {
+    if constexpr (halves_) {
+      if (floats_.lasts() && floats_.learn(WholeNumbers<F>::add(total, p, count, {}, ahead.distance))) return plainly_ = true;
+      return plainly_ = HalvesOnLevels<F>::add(total, p, count, ahead.distance);
+    }
     if constexpr (starts_in_floats<F>) {
       if (floats_.lasts() && floats_.learn(add_in_floats(total, p, count, ahead.distance))) return plainly_ = true;
     }
@@ -72,9 +76,6 @@ class Stretches {
   }
 
   FW_INLINE bool add_in_lanes(Total& total, const S* p, int64_t count, Ahead ahead) {
-    if constexpr (halves_) {
-      if (floats_.lasts() && floats_.learn(WholeNumbers<F>::add(total, p, count, {}, ahead.distance))) return true;
-    }
     Acc lanes[vectors], folding[vectors];
     clear_flags();
     if (ahead.far) fold_into_lanes<F, T::L, true>(p, count, T::L, lanes, false, ahead);
@@ -129,8 +130,7 @@ class Stretches {
   }
 
   bool add_counted(Total& total, const S* p, int64_t count) {
-    if constexpr (halves_) return false;  // what fails in words of 32 bits has bits to spare in doubles
-    else return add_counted_by<WholeNumbers<F>>(total, p, count, whole_) || add_counted_by<UnitsAndRests<F>>(total, p, count, counted_);
+    return add_counted_by<WholeNumbers<F>>(total, p, count, whole_) || add_counted_by<UnitsAndRests<F>>(total, p, count, counted_);
   }
   template <class Counted>
   bool add_counted_by(Total& total, const S* p, int64_t count, Patience& patience) {
