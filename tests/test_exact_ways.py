@@ -45,8 +45,10 @@ def test_long_sums_of_floats_some_binades_apart(dtype: str, binades: int, top: s
 @pytest.mark.parametrize("largest", [0.0009, 0.03125, 127.9375, -128.0, 128.0, -65504.0, 65504.0])
 @pytest.mark.parametrize("count", [33, 4097, 40_000, 70_001])
 def test_long_sums_of_float16(largest: float, count: int) -> None:
-    """As whole numbers of 32 bits, up to 128, their sums wrap some thousand times; the least are units of these. Beside larger ones go on
-    levels those that are half of a unit there, or move an anchor the most."""
+    """As whole numbers of 32 bits, up to 128, their sums wrap some thousand times; the least are units of these.
+
+    Beside larger ones go on levels those that are half of a unit there, or move an anchor the most.
+    """
     rng = exact_calls.generator("float16", largest, count)
     x = np.full(count, largest, np.float16)
     mixed = np.where(rng.random(count) < 0.9, x, rng.integers(-2047, 2048, count) * 2.0**-24).astype(np.float16)
@@ -143,7 +145,7 @@ def test_doubles_half_way_between_short_floats_and_beside(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("kind", ["halves", "powers", "growing", "falling", "cancelling"])
 def test_running_sums_of_which_a_word_holds_the_upper_part(dtype: str, kind: str) -> None:
-    """What is below it decides where a sum is half way between two results, and all of it where elements above have cancelled."""
+    """What is below decides half way between two results, and everywhere once what was above has cancelled."""
     rng = exact_calls.generator("words", dtype, kind)
     limits, count = limits_of(cases.dtype_of(dtype)), 3000
     least, most = limits.minexp - limits.nmant, limits.maxexp - 13
