@@ -172,12 +172,18 @@ void Total::carry_from(int64_t first) {
 }
 
 void Total::prefixes(const double* x, int64_t count, int64_t stride, Dtype dtype, double* out) {
-  constexpr int64_t few = 16;
-  for (int64_t done; count; x += done, out += done * stride, count -= done) {
+  constexpr int64_t few = 16, most = 256;
+  for (int64_t done, next = few; count; x += done, out += done * stride, count -= done) {
     carry();
     done = dtype == Dtype::float64 ? prefixes_in_a_word<__int128>(x, count, stride, dtype, out)
                                    : prefixes_in_a_word<int64_t>(x, count, stride, dtype, out);
-    if (!done) prefixes_by_digits(x, done = std::min(count, few), stride, dtype, out);
+    if (done >= few || done == count) continue;
+    // Words that last so little are not worth it: the next elements go by digits, each time more of them.
+    const int64_t some = std::min(count - done, next);
+    carry();
+    prefixes_by_digits(x + done, some, stride, dtype, out + done * stride);
+    done += some;
+    next = std::min(2 * next, most);
   }
 }
 
@@ -203,7 +209,7 @@ struct Nearly {
         half(precision.bits < 53 ? uint64_t{1} << (52 - precision.bits) : 0),
         rest(precision.bits < 53 ? 2 * half - 1 : 0) {}
 
-  // Half way between two shorter numbers is where its last bits are.
+  // Where the last bits are about `half`, the double is about half way between two shorter numbers.
   bool tells(int64_t held, double& units) const {
     constexpr uint64_t reach = 1 << 22;
     units = static_cast<double>(held);
@@ -218,15 +224,18 @@ struct Nearly {
   }
 };
 
-// A carried sum in units of 2^(lowest + place), rounded down; `unsure` is 1 where that leaves something out.
+// Whether the lowest bits, so many, are not all zero.
+inline bool has_below(int64_t units, int bits) { return (units & ((uint64_t{1} << bits) - 1)) != 0; }
+
+// A carried sum in units of 2^(lowest + place), but for less than one; `unsure` is 1 where that leaves something out.
 template <class Word>
 Word Total::upper_part(int place, uint64_t& unsure) const {
   Word part = 0;
   for (int64_t i = last_; i >= first_; --i) {
-    const int shift = 32 * static_cast<int>(i) - place;
+    const int shift = 32 * static_cast<int>(i) - place, below = std::min(-shift, 63);
     if (shift >= 0) part += static_cast<Word>(digit_[i]) << shift;
-    else if (shift > -64) part += digit_[i] >> -shift;
-    unsure |= shift < 0 && digit_[i] != 0;
+    else if (shift > -64) part += digit_[i] >> below;
+    unsure |= shift < 0 && has_below(digit_[i], below);
   }
   return part;
 }
@@ -255,7 +264,7 @@ int64_t Total::prefixes_in_a_word(const double* x, int64_t count, int64_t stride
     const auto units = static_cast<int64_t>(parts.units());
     const int shift = parts.place - place, up = std::max(shift, 0), down = std::min(up - shift, 63);
     held += static_cast<Word>(units >> down) << up;
-    unsure += down > 0 && units != 0;
+    unsure += has_below(units, down);
     double& rounded = out[done * stride];
     if (nearly.tells(held, rounded)) {
       rounded *= unit;

@@ -33,7 +33,7 @@ class Total {
   // Units of 2^(lowest + place).
   void add_units(unsigned __int128 units, int place, bool negative);
   bool add(const Total& other, bool negated = false);  // there is always room
-  // The sum after each of more elements: a double that is rounded to the dtype as the sum is.
+  // The sum after each of more elements, which lie elsewhere: a double that is rounded to the dtype as the sum is.
   void prefixes(const double* x, int64_t count, int64_t stride, Dtype dtype, double* out);
 
   // The sum, or what an ending makes of it, rounded once to the nearest value of a dtype.

@@ -1,5 +1,5 @@
 // Exact scans: every prefix rounded once. Plain prefixes are exact, and the flags prove it, in one double each or else in
-// two. Where both fail, a segment is cut on levels, or else walked in a Total, element by element.
+// two. Where both fail, a segment is cut on levels, or else walked with a Total, of which a word holds the upper part.
 #pragma once
 #include <optional>
 
