@@ -224,18 +224,15 @@ struct Nearly {
   }
 };
 
-// Whether the lowest bits, so many, are not all zero.
-inline bool has_below(int64_t units, int bits) { return (units & ((uint64_t{1} << bits) - 1)) != 0; }
-
-// A carried sum in units of 2^(lowest + place), but for less than one; `unsure` is 1 where that leaves something out.
+// A carried sum in units of 2^(lowest + place), but for less than one: `lost` has bits where that leaves something out.
 template <class Word>
-Word Total::upper_part(int place, uint64_t& unsure) const {
+Word Total::upper_part(int place, int64_t& lost) const {
   Word part = 0;
   for (int64_t i = last_; i >= first_; --i) {
-    const int shift = 32 * static_cast<int>(i) - place, below = std::min(-shift, 63);
-    if (shift >= 0) part += static_cast<Word>(digit_[i]) << shift;
-    else if (shift > -64) part += digit_[i] >> below;
-    unsure |= shift < 0 && has_below(digit_[i], below);
+    const int shift = 32 * static_cast<int>(i) - place, down = std::clamp(-shift, 0, 63);
+    const int64_t whole = digit_[i] >> down;
+    part += static_cast<Word>(whole) << std::max(shift, 0);
+    lost |= whole << down ^ digit_[i];
   }
   return part;
 }
@@ -251,8 +248,8 @@ int64_t Total::prefixes_in_a_word(const double* x, int64_t count, int64_t stride
   const int64_t top = digit_[last_];
   const int highest = std::max(32 * static_cast<int>(last_) + width_of(static_cast<uint64_t>(top < 0 ? ~top : top)), begin.place + 53) + growth;
   const int place = highest + room - bits, exponent = lowest + place;
-  uint64_t unsure = 0;
-  const Word before = upper_part<Word>(place, unsure);
+  int64_t lost = 0;
+  const Word before = upper_part<Word>(place, lost);
   Word held = before;
   const Precision precision = precision_of(dtype);
   const double unit = power_of_two(std::clamp(exponent, -1022, 1023));
@@ -263,8 +260,9 @@ int64_t Total::prefixes_in_a_word(const double* x, int64_t count, int64_t stride
     if (parts.special || parts.place + 53 > highest) break;
     const auto units = static_cast<int64_t>(parts.units());
     const int shift = parts.place - place, up = std::max(shift, 0), down = std::min(up - shift, 63);
-    held += static_cast<Word>(units >> down) << up;
-    unsure += has_below(units, down);
+    const int64_t whole = units >> down;
+    held += static_cast<Word>(whole) << up;
+    lost |= whole << down ^ units;
     double& rounded = out[done * stride];
     if (nearly.tells(held, rounded)) {
       rounded *= unit;
@@ -275,10 +273,10 @@ int64_t Total::prefixes_in_a_word(const double* x, int64_t count, int64_t stride
     const int width = width_of(size | 1);
     const Leading number = leading(size, width, false, exponent);
     const int dropped = dropped_of(number, precision);
-    if (!is_sure(number, width, unsure, dropped)) break;
+    if (!is_sure(number, width, lost ? done + 2 : 0, dropped)) break;
     rounded = size == 0 ? 0 : negative ? -nearest(number, dropped) : nearest(number, dropped);
   }
-  if (unsure == 0) {
+  if (lost == 0) {
     const Word change = held - before;
     if (change) add_units(change < 0 ? -change : change, place, change < 0);
   } else {

@@ -85,7 +85,7 @@ class Total {
     if (++waiting_ >= most_waiting) [[unlikely]] carry();
   }
   template <class Word>
-  Word upper_part(int place, uint64_t& unsure) const;
+  Word upper_part(int place, int64_t& lost) const;
   template <class Word>
   int64_t prefixes_in_a_word(const double* x, int64_t count, int64_t stride, Dtype dtype, double* out);
   void prefixes_by_digits(const double* x, int64_t count, int64_t stride, Dtype dtype, double* out);

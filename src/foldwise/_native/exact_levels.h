@@ -6,7 +6,6 @@ namespace foldwise::FOLDWISE_ISA {
 
 // A float16 is a multiple of 2^-24 and below 2^16, and two levels hold them all: nothing is rounded that is kept, and nothing becomes a
 // double. What anchors got is told by their bits, and is counted in words of 32 bits, as is what they left.
-template <class F>
 class HalvesOnLevels {
   static constexpr int N = floats_at_once, abreast = 2, steps = 4, rests = abreast * steps;
   using Vector = Floats::Vector;
@@ -45,7 +44,7 @@ class HalvesOnLevels {
           const int v = step * abreast + a;
           const half* at = p + i + v * N;
           if (v * N * sizeof(half) % line_bytes == 0) ask_for(at, ahead);
-          x[a] = F::template summand<0>(load<float, N>(at)).v[0];
+          x[a] = load<float, N>(at).v[0];
         });
         repeat<abreast>([&](int a) FW_INLINED {
           const Vector before = step == 0 ? anchor - Vector{} : anchors[a];

@@ -46,7 +46,7 @@ class Stretches {
         add_by_bits(total, p, some);
       } else if (const int64_t first = plainly_ ? some : std::min(a_try, some); add_plainly(total, p, first, ahead)) {
         some = first;
-      } else if (halves_ || (!add_counted(total, p, some) && !add_on_grid(total, p, some))) {
+      } else if (!add_apart(total, p, some)) {
         add_by_bits(total, p, some);
         by_bits_ = 7;
         seen_ = unseen;
@@ -60,12 +60,13 @@ class Stretches {
   bool add_plainly(Total& total, const S* p, int64_t count, Ahead ahead) {
     if constexpr (halves_) {
       if (floats_.lasts() && floats_.learn(WholeNumbers<F>::add(total, p, count, {}, ahead.distance))) return plainly_ = true;
-      return plainly_ = HalvesOnLevels<F>::add(total, p, count, ahead.distance);
+      return plainly_ = HalvesOnLevels::add(total, p, count, ahead.distance);
+    } else {
+      if constexpr (starts_in_floats<F>) {
+        if (floats_.lasts() && floats_.learn(add_in_floats(total, p, count, ahead.distance))) return plainly_ = true;
+      }
+      return plainly_ = plain_.lasts() && plain_.learn(add_in_lanes(total, p, count, ahead));
     }
-    if constexpr (starts_in_floats<F>) {
-      if (floats_.lasts() && floats_.learn(add_in_floats(total, p, count, ahead.distance))) return plainly_ = true;
-    }
-    return plainly_ = plain_.lasts() && plain_.learn(add_in_lanes(total, p, count, ahead));
   }
 
   static bool add_in_floats(Total& total, const S* p, int64_t count, int64_t distance) {
@@ -129,8 +130,10 @@ class Stretches {
     return seen_;
   }
 
-  bool add_counted(Total& total, const S* p, int64_t count) {
-    return add_counted_by<WholeNumbers<F>>(total, p, count, whole_) || add_counted_by<UnitsAndRests<F>>(total, p, count, counted_);
+  bool add_apart(Total& total, const S* p, int64_t count) {
+    if constexpr (halves_) return false;  // levels hold all of them that are numbers
+    else return add_counted_by<WholeNumbers<F>>(total, p, count, whole_) || add_counted_by<UnitsAndRests<F>>(total, p, count, counted_) ||
+                add_on_grid(total, p, count);
   }
   template <class Counted>
   bool add_counted_by(Total& total, const S* p, int64_t count, Patience& patience) {

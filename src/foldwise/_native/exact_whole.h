@@ -99,7 +99,7 @@ class WholeNumbers {
   }
 
  public:
-  static constexpr bool suits = F::linear && (is_half || (has_long_words && sizeof(S) < 8));
+  static constexpr bool suits = F::linear && has_long_words && sizeof(S) < 8;  // but for float16, which ask for themselves
   static constexpr int binades = 64 - digits_of<S>;  // a word, less what one of them has
 
   // Adds up to `most_counted` elements, unless the flags say that they are not whole, or too large.
