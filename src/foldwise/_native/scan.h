@@ -42,6 +42,18 @@ struct Scan : ScanLines<F> {
   static constexpr int together = whole_lines || F::heavy ? pack_size : sizeof(S) == 8 ? 2 : 4;
   static constexpr int turns = pack_size / together, levels = any_order<F> ? 0 : std::bit_width(unsigned{turns}) - 1;
 
+  // Where rows of results begin on lines, these leave one by one, and never come to more than the first cache holds. With vectors of
+  // less than a line only what need not be converted gains by it.
+  static constexpr bool by_lines = !small && !F::heavy && !F::guarded && (vector_bytes == 64 || sizeof(S) == 8);
+
+  // Whether loads would wait for such stores, as they do where the last twelve bits of both addresses are alike: those of all rows
+  // are, where rows lie whole pages apart. Then it takes ten times as long if elements lie just behind results.
+  bool holds_up(const void* in, const void* out) const {
+    constexpr std::uintptr_t page = 4096, under_way = 1024;
+    if (plan.along.out % static_cast<int64_t>(page)) return false;
+    return vector_bytes < 64 || (reinterpret_cast<std::uintptr_t>(in) - reinterpret_cast<std::uintptr_t>(out)) % page >= page - under_way;
+  }
+
   void scan_columns() {
     const Axis& kept = plan.kept[plan.kept_rank - 1];
     const int64_t rows_of_lines = plan.lines / kept.size, bytes = plan.lines * plan.length * static_cast<int64_t>(sizeof(S));
@@ -105,10 +117,9 @@ struct Scan : ScanLines<F> {
           if (!rows_in && r < rows) reader(gathered[r], x, nullptr, kept, columns);
           direct[r] = streaming || r >= rows ? results[r] : reinterpret_cast<Out*>(out + r * plan.along.out);
         }
-        // Where rows of results begin on lines, these leave one by one, and never come to more than the first cache holds.
         constexpr int64_t line = std::max<int64_t>(line_bytes, W * sizeof(Out)), in_line = line / (W * sizeof(Out));
-        const bool lined = !small && !F::heavy && !F::guarded && streaming && rows_out && rows == pack_size &&
-                           columns * sizeof(Out) % line == 0 && (reinterpret_cast<std::uintptr_t>(out) | plan.along.out) % line_bytes == 0;
+        const bool lined = by_lines && streaming && rows_out && rows == pack_size && columns * sizeof(Out) % line == 0 &&
+                           (reinterpret_cast<std::uintptr_t>(out) | plan.along.out) % line_bytes == 0 && !holds_up(in[0], out);
         const auto leave = [&](int64_t v, int first) FW_INLINED {
           char* to = out + (v + 1) * W * sizeof(Out) - line + first * plan.along.out;
           for (int r = first; r < first + together; ++r, to += plan.along.out) {
