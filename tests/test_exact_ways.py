@@ -233,6 +233,51 @@ def test_sums_on_a_grid_may_leave_the_range_on_the_way(count: int) -> None:
     assert exactly_folded("l2", z) == math.ldexp(exactly_folded("l2", small), 507)
 
 
+def few_that_endings_find_hard(dtype: str, length: int) -> Array:
+    """Rows whose mean, or norm, is a number, or half way between two, or nearly; sums that cancel, or leave doubles."""
+    rng, kind = exact_calls.generator("few", dtype, length), cases.dtype_of(dtype)
+    limits = limits_of(kind)
+    ordinary = rng.standard_normal((150, length)) * 0.1
+    whole = rng.integers(-9, 10, (300, length)).astype(np.float64)
+    last = np.ldexp(1.0, -limits.nmant)
+    beside_one = 1 + last * rng.integers(0, 5, (300, length))
+    far = np.ldexp(rng.standard_normal((150, length)), rng.integers(-20, 10, (150, length)))
+    cancelling = np.concatenate([far, -far * (1 + last)], axis=1)[:, rng.permutation(2 * length)[:length]]
+    signs = rng.choice([-1.0, 1.0], (150, length))
+    largest = signs * float(limits.max) * (1 - last * rng.integers(0, 3, (150, length)))
+    least = signs * float(limits.smallest_subnormal) * rng.integers(0, 4, (150, length))
+    mixed = np.where(rng.random((150, length)) < 0.3, least, beside_one[:150])
+    half_way = np.zeros((3, 2, 5, length))  # between two numbers of a narrower dtype, but for what comes last
+    half_way[..., 0] = [[[1 + 2.0**-8]], [[1 + 2.0**-11]], [[1 + 2.0**-24]]]
+    half_way[:, 1] *= length
+    if length > 1:
+        half_way[..., -1] = np.array([0, 1, -1, 2.0**-40, -(2.0**-40)]) * float(limits.smallest_subnormal)
+        half_way[..., 3:, -1] *= 2.0 ** min(1010, 40 - limits.minexp)
+    with np.errstate(over="ignore", under="ignore"):
+        rows = (ordinary, whole, beside_one, far, cancelling, largest, least, mixed, half_way.reshape(-1, length))
+        return np.concatenate([each.astype(kind) for each in rows])
+
+
+@pytest.mark.parametrize("fold", ["sum", "mean", "sumsquare", "l2"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_what_is_made_of_few(fold: str, dtype: str) -> None:
+    """Two doubles tell how most such results are rounded, and what they do not tell is not guessed."""
+    for length in (1, 2, 3, 4, 5, 7, 12):
+        x = few_that_endings_find_hard(dtype, length)
+        for out in ("float16", "bfloat16", "float32", "float64"):
+            wanted = exactly.reduced(fold, x.T, cases.dtype_of(out))
+            for some, axis in ((x, 1), (np.ascontiguousarray(x.T), 0), (x[:, ::-1], 1)):
+                assert same_bits(exactly_folded(fold, some, axis=axis, dtype=out), wanted), (length, out, axis)
+
+
+def test_a_mean_of_none_is_no_number() -> None:
+    for shape, axis in (((3, 0), 1), ((0, 3), 0)):
+        assert np.isnan(exactly_folded("mean", np.zeros(shape, np.float32), axis=axis)).all()
+    some = exactly_folded("mean", np.ones((2, 3)), axis=1, where=[[True, False, True], [False] * 3])
+    assert some[0] == 1
+    assert np.isnan(some[1])
+
+
 def test_means_cut_to_integers_are_those_of_the_default() -> None:
     x = np.array([2**62 + 1, 2**62 + 3])
     for where in (None, True):

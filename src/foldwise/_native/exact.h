@@ -3,6 +3,7 @@
 #pragma once
 #include <bit>
 #include <cstring>
+#include <optional>
 
 #include "types.h"
 
@@ -104,6 +105,17 @@ class Total {
   int64_t first_, last_;   // all other digits are zero
 };
 
+// a + b, rounded, and what was lost.
+[[gnu::always_inline]] inline double two_sum(double a, double b, double& error) {
+  const double sum = a + b, back = sum - a;
+  error = (a - (sum - back)) + (b - back);
+  return sum;
+}
+
+// What an ending makes of the sum of up to five numbers, each a row further on: a double that is rounded to the dtype as that is.
+// Nothing where doubles do not tell; no initial value is added.
+std::optional<double> rounded_sum_of_few(const double* numbers, int64_t row, int count, const Finish& finish, Dtype dtype);
+
 // An exact sum as doubles that add up to it: the nearest one, the nearest to what that leaves, and what is left then.
 struct Doubles {
   static constexpr int count = 3;
@@ -128,12 +140,6 @@ struct Doubles {
   double rounded(const Finish& finish, Dtype dtype) const;
 
  private:
-  // a + b, rounded, and what was lost.
-  [[gnu::always_inline]] static double two_sum(double a, double b, double& error) {
-    const double sum = a + b, back = sum - a;
-    error = (a - (sum - back)) + (b - back);
-    return sum;
-  }
   bool add_digits(const Doubles& more);
 };
 

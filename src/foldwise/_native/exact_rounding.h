@@ -166,7 +166,14 @@ struct ExactOutputs {
   bool write_totals(const double* numbers, int64_t row, int64_t count, char* out, int64_t stride, Total* beside) const {
     double results[group];
     bool fit = true;
+    const bool few = !beside && plan.sink.kept == Kept::result && plan.finish.number == 0;
     for (int64_t i = 0; i < count; ++i) {
+      if (few) {
+        if (const auto result = rounded_sum_of_few(numbers + i, row, rows, plan.finish, plan.sink.dtype)) {
+          results[i] = *result;
+          continue;
+        }
+      }
       Total fresh, &total = beside ? beside[i] : fresh;
       add(total, numbers, row, i);
       if (plan.sink.kept != Kept::result) fit &= keep_total(plan, total, out + i * stride);
