@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import cases
 import numpy as np
 import pytest
+from trees import Array
 
 import foldwise as fw
 
@@ -46,6 +48,14 @@ def test_running_sums_backwards_leave_past_the_caches(dtype: str, threads: int) 
         room[:] = 0xAA
 
 
+def in_a_page(shape: tuple[int, ...], dtype: np.dtype[Any], offset: int) -> Array:
+    """A new array that begins so many bytes after a page of memory does."""
+    size = math.prod(shape) * dtype.itemsize
+    room = np.zeros(size + 2 * 4096, np.uint8)
+    first = -room.ctypes.data % 4096 + offset
+    return room[first : first + size].view(dtype).reshape(shape)
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64", "int32"])
 def test_running_sums_down_columns_leave_by_lines(dtype: str, threads: int) -> None:
@@ -67,6 +77,10 @@ def test_running_sums_down_columns_leave_by_lines(dtype: str, threads: int) -> N
             assert apart.tobytes() == wanted.tobytes(), options
             assert not room[:, 0].any()
             assert not room[:, -2:].any()
+            for offset in (0, 4032):  # elements that lie where results do within a page, or a line behind
+                y, out = in_a_page(x.shape, x.dtype, offset), in_a_page(x.shape, wanted.dtype, 0)
+                y[:] = x
+                assert fw.cumsum(y, axis=0, out=out, **options).tobytes() == wanted.tobytes(), (options, offset)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
