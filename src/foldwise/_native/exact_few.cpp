@@ -38,7 +38,7 @@ std::optional<double> rounded_sum_of_few(const double* numbers, int64_t row, int
   double rest = 0, apart = 0;
   for (int i = most - 1; i > 0; --i) rest += part[i], apart += std::fabs(part[i]);
   const double first = part[0];
-  if (finish.ending == Ending::mean && finish.count == 0) return std::nullopt;
+  if (finish.ending == Ending::mean && (finish.count == 0 || finish.count > int64_t{1} << 53)) return std::nullopt;
   if (first == 0 && apart == 0) return 0.0;
   // Neither may what follows underflow, nor what is left be more than the last places.
   if (!(std::fabs(first) < largest && std::fabs(first) > least) || apart > std::fabs(first) * negligible) return std::nullopt;

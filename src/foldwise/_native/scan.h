@@ -47,7 +47,8 @@ struct Scan : ScanLines<F> {
   static constexpr bool by_lines = !small && !F::heavy && !F::guarded && (vector_bytes == 64 || sizeof(S) == 8);
 
   // Whether loads would wait for such stores, as they do where the last twelve bits of both addresses are alike: those of all rows
-  // are, where rows lie whole pages apart. Then it takes ten times as long if elements lie just behind results.
+  // are, where rows lie whole pages apart. Then it takes ten times as long if elements lie just behind results, and short vectors
+  // are better off without lines wherever they lie.
   bool holds_up(const void* in, const void* out) const {
     constexpr std::uintptr_t page = 4096, under_way = 1024;
     if (plan.along.out % static_cast<int64_t>(page)) return false;
