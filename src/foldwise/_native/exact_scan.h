@@ -118,7 +118,7 @@ struct ExactScan : ScanWork<F> {
     settle(&line);
     clear_flags();
     const Pack<double, 1> begun = line.held.high + line.held.low;
-    const auto last = Work::template scan_packs<InOne, W>(in, n, [&](int64_t i, const AccOf<InOne, W>& local) FW_INLINED {
+    const auto last = Work::template scan_packs<InOne, W>(in, n, [&](int64_t i, const AccOf<InOne, W>& local, auto) FW_INLINED {
       store(out + i, local.total);
     }, {splat<double, W>(begun[0])});
     const TwoParts<1> then{splat<double, 1>(last.total[W - 1]), splat<double, 1>(0.0)};

@@ -45,6 +45,16 @@ FW_INLINE auto widened(V v) {
   return __builtin_convertvector(v, Wide);
 }
 
+// Doubles as floats, each rounded once.
+template <class V>
+FW_INLINE auto rounded_to_floats(V v) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(V) == 64) return (VectorOf<float, 8>::type)_mm512_cvtpd_ps((__m512d)v);
+  else
+#endif
+  return __builtin_convertvector(v, typename VectorOf<float, sizeof(V) / sizeof(double)>::type);
+}
+
 // W elements of S, widened to A.
 template <class A, int W, class S>
 FW_INLINE typename VectorOf<A, W>::type load_as(const S* p) {
@@ -96,6 +106,36 @@ FW_INLINE Pack<A, N> in_register(Pack<A, N> a) {
 FW_INLINE __mmask64 first_bytes(int64_t count) { return _bzhi_u64(~uint64_t{0}, static_cast<unsigned>(count)); }
 #endif
 
+#if defined(__AVX2__)
+// The first of eight words at `p`, and zeros.
+FW_INLINE __m256i first_of_eight(const void* p, int64_t words) {
+  const __m256i present = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(words)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  return _mm256_maskload_epi32(static_cast<const int*>(p), present);
+}
+#endif
+#if defined(__x86_64__)
+// The first bytes at `p`, up to sixteen, and zeros: from few loads, since what small stores made of them would be waited for.
+FW_INLINE __m128i first_of_sixteen(const char* p, int bytes) {
+  const auto read = [p]<class Word>(Word, int at) FW_INLINED -> uint64_t {
+    Word word;
+    std::memcpy(&word, p + at, sizeof word);
+    return word;
+  };
+  uint64_t low = 0, high = 0;
+  if (bytes >= 8) {
+    low = read(uint64_t{}, 0);
+    if (bytes > 8) high = read(uint64_t{}, bytes - 8) >> (128 - 8 * bytes);
+  } else if (bytes >= 4) {
+    low = read(std::uint32_t{}, 0) | read(std::uint32_t{}, bytes - 4) << (8 * bytes - 32);
+  } else if (bytes >= 2) {
+    low = read(std::uint16_t{}, 0) | read(std::uint16_t{}, bytes - 2) << (8 * bytes - 16);
+  } else if (bytes) {
+    low = read(std::uint8_t{}, 0);
+  }
+  return _mm_set_epi64x(static_cast<int64_t>(high), static_cast<int64_t>(low));
+}
+#endif
+
 // The first `count` elements, and zeros.
 template <class S, int N>
 struct Padded {
@@ -108,6 +148,21 @@ struct Padded {
       _mm512_store_si512(elements + i, _mm512_maskz_loadu_epi8(first_bytes(std::clamp(count - i, 0, each) * sizeof(S)), p + i));
     }
 #else
+#if defined(__AVX2__)
+    if constexpr (sizeof(S) >= 4 && N * sizeof(S) >= 32) {
+      constexpr int words = sizeof(S) / 4, each = 8 / words;
+      for (int i = 0; i < N; i += each) {
+        _mm256_store_si256(reinterpret_cast<__m256i*>(elements + i), first_of_eight(p + i, int64_t{count - i} * words));
+      }
+      return;
+    }
+#endif
+#if defined(__x86_64__)
+    if constexpr (N * sizeof(S) == 16) {
+      _mm_store_si128(reinterpret_cast<__m128i*>(elements), first_of_sixteen(reinterpret_cast<const char*>(p), count * int{sizeof(S)}));
+      return;
+    }
+#endif
     std::memset(elements, 0, sizeof elements);
     const char* from = reinterpret_cast<const char*>(p);
     char* to = reinterpret_cast<char*>(elements);
@@ -121,10 +176,9 @@ struct Padded {
   }
 };
 
-// The first `count` of N elements; the rest are `absent`, whatever they are in memory.
-template <class A, int N, class S>
-FW_INLINE Pack<A, N> load_padded(const S* p, int count, A absent) {
-  Pack<A, N> some = load<A, N>(p);
+// The first `count` of N elements; the rest become `absent`, whatever they are.
+template <class A, int N>
+FW_INLINE Pack<A, N> only_first(Pack<A, N> some, int count, A absent) {
   constexpr int width = Pack<A, N>::width;
   using Place = bits_of<A>;
   const auto places = []<int... i>(std::integer_sequence<int, i...>) {
@@ -136,6 +190,8 @@ FW_INLINE Pack<A, N> load_padded(const S* p, int count, A absent) {
   }
   return some;
 }
+template <class A, int N, class S>
+FW_INLINE Pack<A, N> load_padded(const S* p, int count, A absent) { return only_first(load<A, N>(p), count, absent); }
 
 // The same, of which no more are read.
 template <class A, int N, class S>
@@ -144,6 +200,10 @@ FW_INLINE Pack<A, N> load_some(const S* p, int count, A absent) {
   if constexpr (sizeof(A) == sizeof(S) && N == native<A>) {
     using Vector = typename Pack<A, N>::Vector;
     return {{(Vector)_mm512_mask_loadu_epi8((__m512i)splat<A, N>(absent).v[0], first_bytes(count * sizeof(S)), p)}};
+  }
+#elif defined(__AVX2__)
+  if constexpr (sizeof(A) == sizeof(S) && sizeof(S) >= 4 && N == native<A>) {
+    return only_first(Pack<A, N>{{(typename Pack<A, N>::Vector)first_of_eight(p, count * int64_t{sizeof(S)} / 4)}}, count, absent);
   }
 #endif
   const Padded<S, N> padded(p, count);
@@ -195,11 +255,7 @@ FW_INLINE void store(Out* p, const Pack<A, N>& a) {
     if constexpr (std::is_same_v<Out, A>) {
       store_vector(p + c * W, a.v[c]);
     } else if constexpr (std::is_same_v<A, double> && std::is_same_v<Out, float>) {
-#if defined(__AVX512F__)
-      if constexpr (W == 8) _mm256_storeu_ps(p + c * W, _mm512_cvtpd_ps((__m512d)a.v[c]));
-      else
-#endif
-      store_vector(p + c * W, __builtin_convertvector(a.v[c], typename VectorOf<float, W>::type));
+      store_vector(p + c * W, rounded_to_floats(a.v[c]));
     } else if constexpr (std::is_same_v<Out, bfloat>) {
       typedef typename VectorOf<std::uint32_t, W>::type Bits;
       const Bits bits = std::bit_cast<Bits>(a.v[c]);
@@ -235,6 +291,20 @@ FW_INLINE void store(Out* p, const Pack<A, N>& a) {
       }
     }
   });
+}
+
+// The first `count` of N, fewer than these: by powers of two.
+template <class Out, class A, int N>
+FW_INLINE void store_some(Out* p, const Pack<A, N>& a, int64_t count) {
+  Out some[N];
+  store(some, a);
+  const Out* from = some;
+#pragma GCC unroll 7
+  for (int64_t part = N / 2; part >= 1; part /= 2) {
+    if (!(count & part)) continue;
+    std::memcpy(static_cast<void*>(p), from, part * sizeof(Out));
+    from += part, p += part;
+  }
 }
 
 }  // namespace foldwise::FOLDWISE_ISA

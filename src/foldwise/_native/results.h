@@ -62,10 +62,7 @@ template <class Out, int N>
 FW_INLINE bool round_to_floats(Pack<float, N>& to, const double* from) {
   constexpr int W = native<double>, halves = N / W;
   static_assert(halves == 2);
-  const auto rounded = [](const double* p) FW_INLINED {
-    const auto wide = load_vector<double, W>(p);
-    return __builtin_convertvector(wide, typename VectorOf<float, W>::type);
-  };
+  const auto rounded = [](const double* p) FW_INLINED { return rounded_to_floats(load_vector<double, W>(p)); };
   to.v[0] = pick<N>(rounded(from), rounded(from + W), [](int i) { return i; });
   typedef typename VectorOf<std::uint32_t, N>::type Bits;
   const Bits bits = std::bit_cast<Bits>(to.v[0]);

@@ -66,13 +66,11 @@ struct ScanLines : ScanWork<F> {
       for (int64_t first = 0; first < n; first += most) {
         const int64_t some = std::min(most, n - first);
         if (flow) flow->advance(first, some);
-        last = Work::template scan_packs<G>(in + first, some, [&](int64_t i, const AccOf<G, P>& local) FW_INLINED {
+        last = Work::template scan_packs<G>(in + first, some, [&](int64_t i, const AccOf<G, P>& local, auto whole) FW_INLINED {
           const Pack<A, P> y = carry.template emit<G>(local, judge);
           newest = y[P - 1];
-          if (i + P <= some) return store(to + first + i, y);
-          T few[P];
-          store(few, y);
-          std::copy_n(few, some - i, to + first + i);
+          if constexpr (whole) store(to + first + i, y);
+          else store_some(to + first + i, y, some - i);
         }, last);
       }
       if (canonical_from_here(to, n, newest) && flow) flow->begin();
@@ -93,7 +91,7 @@ struct ScanLines : ScanWork<F> {
   }
 
   AccOf<C, P> segment_total(const S* in, int64_t n) const {
-    const auto total = [&]<class G>(G) FW_INLINED { return Work::template scan_packs<G>(in, n, [](int64_t, const auto&) {}); };
+    const auto total = [&]<class G>(G) FW_INLINED { return Work::template scan_packs<G>(in, n, [](int64_t, const auto&, auto) {}); };
     if constexpr (F::guarded) {
       clear_flags();
       const auto last = F::lift(total(F{}));

@@ -97,17 +97,17 @@ struct ScanWork {
     if (!fit) fits.store(false, std::memory_order_relaxed);
   }
 
-  // Packs of one segment, each placed on the carry and handed to write(index, pack). Returns what the segment holds, after
+  // Packs of one segment, each placed on the carry and handed to write(index, pack, whole). Returns what the segment holds, after
   // what there was before.
   template <class G, int N = P, class Write>
   static FW_INLINE AccOf<G, N> scan_packs(const S* in, int64_t n, Write&& write, AccOf<G, N> so_far = absence<G, N>()) {
-    const auto step = [&](const Pack<A, N>& x, int64_t i) FW_INLINED {
-      write(i, placed<G, N>(prefix_of_packs<G, N>(G::start(x)), so_far));
+    const auto step = [&](const Pack<A, N>& x, int64_t i, auto whole) FW_INLINED {
+      write(i, placed<G, N>(prefix_of_packs<G, N>(G::start(x)), so_far), whole);
     };
     int64_t i = 0;
 #pragma GCC unroll 2
-    for (; i + N <= n; i += N) step(load<A, N>(in + i), i);
-    if (i < n) step(load_some<A, N>(in + i, static_cast<int>(n - i), F::absent()), i);
+    for (; i + N <= n; i += N) step(load<A, N>(in + i), i, std::true_type{});
+    if (i < n) step(load_some<A, N>(in + i, static_cast<int>(n - i), F::absent()), i, std::false_type{});
     return so_far;
   }
 

@@ -47,13 +47,11 @@ struct ShortLines : ScanWork<F> {
       if (flow) flow_on(*flow, line, lines);
       Out* to = reinterpret_cast<Out*>(out + line * out_stride) + plan.shifted;
       A newest{};
-      Work::template scan_packs<G>(reinterpret_cast<const S*>(x + line * stride), count, [&](int64_t i, const AccOf<G, P>& local) FW_INLINED {
+      Work::template scan_packs<G>(reinterpret_cast<const S*>(x + line * stride), count, [&](int64_t i, const AccOf<G, P>& local, auto whole) FW_INLINED {
         const Pack<A, P> y = Work::template alone<G, P>(local, judge);
         newest = y[P - 1];
-        if (i + P <= count) return store(to + i, y);
-        Out some[P];
-        store(some, y);
-        std::memcpy(to + i, some, (count - i) * sizeof(Out));
+        if constexpr (whole) store(to + i, y);
+        else store_some(to + i, y, this->count - i);
       });
       canonical_from_here(to, count, newest);
     }
