@@ -232,15 +232,18 @@ FW_INLINE Pack<typename Fold::Value, N> ended_float(const typename Fold::templat
   }
   const Pack<A, N> whole = Fold::result(a);
   if (finish.ending == Ending::log) return log(whole);
-  A results[N];
-  store(results, whole);
-  const double count = static_cast<double>(finish.count);
+  A memory[N];
+  store(memory, whole);
   if (finish.ending == Ending::root) {
-    for (A& each : results) each = std::sqrt(each);
-  } else {
-    for (A& each : results) each = static_cast<A>(static_cast<double>(each) / count);
+    for (A& each : memory) each = std::sqrt(each);
+    return load<A, N>(memory);
   }
-  return load<A, N>(results);
+  // A number over a count that has no more digits than it: doubles would give the same float.
+  if (constexpr int64_t most = int64_t{1} << std::numeric_limits<A>::digits; std::is_same_v<A, double> || finish.count <= most) {
+    return each([count = static_cast<A>(finish.count)](auto v) FW_INLINED { return v / (count - decltype(v){}); }, whole);
+  }
+  for (A& each : memory) each = static_cast<A>(static_cast<double>(each) / static_cast<double>(finish.count));
+  return load<A, N>(memory);
 }
 
 // The same of integers, too; false when one did not fit.
