@@ -116,6 +116,47 @@ def test_logsumexp_down_columns_from_memory(dtype: str, threads: int) -> None:
         assert fw.logsumexp(columns, axis=-2).tobytes() == fw.logsumexp(lines, axis=-1).tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_logsumexp_of_rows_shorter_than_lanes(dtype: str) -> None:
+    """They become columns, wherever they lie, some at a time: the same bits as of columns."""
+    numbers = np.random.default_rng(8)
+    for length in range(1, 70):
+        for count in (1, 5, 71):
+            room = numbers.normal(0, 20, (2, count, length + 3))
+            room[..., length:] = np.nan  # not theirs
+            room[0, count // 2, 0] = -np.inf
+            room[1, -1, length // 2] = np.inf
+            room[1, 0, length - 1] = np.nan
+            room[0, 0, :length] = -np.inf
+            apart = room.astype(cases.dtype_of(dtype))[..., :length]
+            adjoining = np.ascontiguousarray(apart)
+            one = np.broadcast_to(apart[0, 0], (count, length))
+            for rows in (adjoining, apart, apart[:, ::-1], apart[..., ::-1], one):
+                columns = np.ascontiguousarray(rows.swapaxes(-1, -2))
+                wanted = fw.logsumexp(columns, axis=-2)
+                assert fw.logsumexp(rows, axis=-1).tobytes() == wanted.tobytes(), (length, count)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"])
+def test_nothing_beyond_a_row_is_read_or_written(dtype: str) -> None:
+    """Of rows that fill no vector: what lies beside them takes part in nothing and stays."""
+    numbers = np.random.default_rng(9)
+    for length in range(1, 40):
+        room = numbers.integers(1, 3, (7, length + 2)).astype(cases.dtype_of(dtype))
+        room[:, length:] = 113
+        rows, whole = room[:, :length], room[:, :length].astype(np.int64)
+        wanted = {"sum": whole.sum(1), "max": whole.max(1), "sumsquare": (whole * whole).sum(1), "prod": whole.prod(1)}
+        for fold, numbers_wanted in wanted.items():
+            if (fold, dtype) == ("prod", "float16"):
+                continue  # 2^16 and more
+            assert np.array_equal(getattr(fw, fold)(rows, axis=1).astype(np.int64), numbers_wanted), (fold, length)
+        for scan, prefixes in (("cumsum", whole.cumsum(1)), ("cummax", np.maximum.accumulate(whole, axis=1))):
+            out = np.full((7, length + 2), 77, getattr(fw, scan)(rows, axis=1).dtype)
+            getattr(fw, scan)(rows, axis=1, out=out[:, :length])
+            assert np.array_equal(out[:, :length].astype(np.int64), prefixes), (scan, length)
+            assert (out[:, length:] == 77).all(), (scan, length)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32", "bfloat16"])
 def test_rows_of_a_few_elements_whose_results_leave_past_the_caches(dtype: str, threads: int) -> None:

@@ -17,4 +17,8 @@ FOLDWISE_EACH_VALUE(FOLDWISE_HERE)
 FOLDWISE_EACH_WORD(FOLDWISE_HERE)
 #undef FOLDWISE_HERE
 
+#define FOLDWISE_HERE(Word) template void transpose_words<Word>(Word*, int64_t, const char*, int64_t, int64_t, int64_t);
+FOLDWISE_EACH_LONG_WORD(FOLDWISE_HERE)
+#undef FOLDWISE_HERE
+
 }  // namespace foldwise::FOLDWISE_ISA

@@ -343,11 +343,44 @@ void interleave_words(Word* to, const Word* from, int64_t row, int64_t k, int64_
   else interleave<4>(to, from, row, count);
 }
 
-#define FOLDWISE_EACH_WORD(X) X(std::uint8_t) X(std::uint16_t) X(std::uint32_t) X(uint64_t)
+// Rows of some words, whole vectors of them, become columns that lie `room` words apart. The last row stands for those that are not
+// there.
+template <class Word>
+void transpose_words(Word* to, int64_t room, const char* x, int64_t stride, int64_t rows, int64_t count) {
+  constexpr int N = native<Word>, size = sizeof(Word);
+  const char* const last = x + (rows - 1) * stride + (count - N) * size;  // up to here a vector ends where a row does, or before
+  for (int64_t r = 0; r < rows; r += N) {
+    const char* row = x + r * stride;
+    const bool whole = rows - r >= N && (count >= N || std::max(row, row + (N - 1) * stride) <= last);
+    for (int64_t next = 0; next < count; next += N) {
+      const int64_t first = std::min<int64_t>(next, std::max<int64_t>(count - N, 0));  // what is left over comes with what was before
+      typename VectorOf<Word, N>::type square[N];
+      if (whole) {
+        repeat<N>([&](int i) FW_INLINED { square[i] = load_vector<Word, N>(row + i * stride + first * size); });
+      } else {
+        for (int i = 0; i < N; ++i) {
+          Word some[N] = {};
+          std::memcpy(some, row + std::min<int64_t>(i, rows - r - 1) * stride + first * size, std::min<int64_t>(count, N) * size);
+          square[i] = load_vector<Word, N>(some);
+        }
+      }
+      transpose<N>(square);
+      Word* column = to + first * room + r;
+      if (count >= N) repeat<N>([&](int c) FW_INLINED { store_vector(column + c * room, square[c]); });
+      else for (int64_t c = 0; c < count; ++c) store_vector(column + c * room, square[c]);
+    }
+  }
+}
+
+#define FOLDWISE_EACH_LONG_WORD(X) X(std::uint16_t) X(std::uint32_t) X(uint64_t)
+#define FOLDWISE_EACH_WORD(X) X(std::uint8_t) FOLDWISE_EACH_LONG_WORD(X)
 #define FOLDWISE_ELSEWHERE(Word)                                                                          \
   extern template void deinterleave_words<Word>(Word*, int64_t, const Word*, int64_t, int64_t);           \
   extern template void interleave_words<Word>(Word*, const Word*, int64_t, int64_t, int64_t);
 FOLDWISE_EACH_WORD(FOLDWISE_ELSEWHERE)
+#undef FOLDWISE_ELSEWHERE
+#define FOLDWISE_ELSEWHERE(Word) extern template void transpose_words<Word>(Word*, int64_t, const char*, int64_t, int64_t, int64_t);
+FOLDWISE_EACH_LONG_WORD(FOLDWISE_ELSEWHERE)
 #undef FOLDWISE_ELSEWHERE
 
 template <class T>
@@ -359,6 +392,11 @@ template <class T>
 void interleave(void* to, const T* from, int64_t row, int64_t k, int64_t count) {
   using Word = typename WordOf<sizeof(T)>::type;
   interleave_words(static_cast<Word*>(to), reinterpret_cast<const Word*>(from), row, k, count);
+}
+
+template <class T>
+void transpose_rows(T* to, int64_t room, const char* x, int64_t stride, int64_t rows, int64_t count) {
+  transpose_words(reinterpret_cast<typename WordOf<sizeof(T)>::type*>(to), room, x, stride, rows, count);
 }
 
 }  // namespace foldwise::FOLDWISE_ISA

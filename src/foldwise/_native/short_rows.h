@@ -81,6 +81,30 @@ struct ShortRows : ReduceWork<F> {
     for (; i < rows; ++i) give(i, folded<G, W>(row(i)));
   }
 
+  // Where steps are long, rows of which no lane has more than one element are turned into columns, some vectors of them at a time: a
+  // step is then one of as many rows, and none of lanes that have nothing.
+  static constexpr int64_t turned = std::max<int64_t>(128 / sizeof(A), native<S>), most_turned = std::min(L, 64);
+  template <class G> static constexpr bool may_turn = G::heavy && size > 1 && !is_rare<G>;
+  template <class G>
+  bool turns() const { return may_turn<G> && plan.count <= most_turned; }
+
+  template <class G, class Give>
+  FW_INLINE void each_turned_row(const char* x, int64_t stride, int64_t rows, Give&& give) const {
+    const Ahead ahead = ahead_of(plan.count * size, stride);
+    S columns[most_turned * turned];
+    typename Terms<G>::Acc tile[most_turned * turned / W];
+    for (int64_t i = 0; i < rows; i += turned, x += turned * stride) {
+      const int64_t some = std::min(turned, rows - i), width = (some + W - 1) / W;
+      for (int64_t r = 0; prefetch && r < some; ++r) fetch_lines(x + r * stride + ahead.distance, plan.count * size, ahead.apart);
+      transpose_rows(columns, turned, x, stride, some, plan.count);
+      for (int64_t c = 0; c < plan.count; ++c) {
+        for (int64_t v = 0; v < width; ++v) tile[c * width + v] = Terms<G>::load(columns + c * turned + v * W);
+      }
+      fold_lanes<G>(tile, plan.count, width);
+      for (int64_t v = 0; v < width; ++v) give(i + v * W, tile[v]);
+    }
+  }
+
   // Rows of two to four elements, one after the other in memory: turned into that many columns in cache, some at a time, while
   // memory is asked for the next ones. Triples, a vector of each column at once, in registers.
   template <class G, class Give>
@@ -120,13 +144,16 @@ struct ShortRows : ReduceWork<F> {
   bool fold_rows(bool narrow, const char* x, int64_t stride, int64_t rows, A* out) const {
     return guarded<F>([&]<class G>(G) FW_INLINED {
       bool fit = true;
-      if (narrow) {
-        each_narrow_row<G>(x, rows, [&](int64_t i, const auto& acc) FW_INLINED {
-          A some[W];
-          A* to = i + W <= rows ? out + i : some;
-          fit &= finished<G, W>(acc, plan.finish, to);
-          if (to == some) std::copy_n(some, rows - i, out + i);
-        });
+      const auto finish_some = [&](int64_t i, const auto& acc) FW_INLINED {
+        A some[W];
+        A* to = i + W <= rows ? out + i : some;
+        fit &= finished<G, W>(acc, plan.finish, to);
+        if (to == some) std::copy_n(some, rows - i, out + i);
+      };
+      if (turns<G>()) {
+        if constexpr (may_turn<G>) each_turned_row<G>(x, stride, rows, finish_some);
+      } else if (narrow) {
+        each_narrow_row<G>(x, rows, finish_some);
       } else {
         each_row<G>(x, stride, rows, [&]<class Accs>(int64_t i, const Accs& acc) FW_INLINED {
           constexpr int N = std::is_same_v<Accs, typename Terms<G>::Acc> ? W : 1;

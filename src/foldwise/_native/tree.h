@@ -38,17 +38,24 @@ FW_INLINE typename F::template Acc<W> joined(const typename F::template Acc<W>& 
   return joined<F, W>(a, load<typename F::Value, W>(p));
 }
 
-// A vector of elements joins each of G accumulators. Of a fold with long steps it is one step of all, then the next of all.
-template <class F, int G>
-FW_INLINE void join_side_by_side(typename Terms<F>::Acc* acc, const typename F::Source* p) {
-  constexpr int W = Terms<F>::W;
-  const auto all = F::join(side_by_side<typename F::template Acc<G * W>, G>(acc), load<typename F::Value, G * W>(p));
+// G accumulators become what `step` makes of all of them together: of a fold with long steps one step of all, then the next of all.
+template <class F, int G, class Step>
+FW_INLINE void step_side_by_side(typename Terms<F>::Acc* acc, Step&& step) {
+  const auto all = step(side_by_side<typename F::template Acc<G * Terms<F>::W>, G>(acc));
   repeat<G>([&](int g) FW_INLINED {
     acc[g] = remade<typename Terms<F>::Acc>([g](const auto& pack) {
-      return Pack<typename F::Value, W>{{pack.v[g]}};
+      return Pack<typename F::Value, Terms<F>::W>{{pack.v[g]}};
     }, all);
   });
 }
+// A vector of elements joins each of them.
+template <class F, int G>
+FW_INLINE void join_side_by_side(typename Terms<F>::Acc* acc, const typename F::Source* p) {
+  step_side_by_side<F, G>(acc, [p](const auto& all) FW_INLINED { return F::join(all, load<typename F::Value, G * Terms<F>::W>(p)); });
+}
+
+// Vectors that take a long step together, as there are registers for what waits between its parts.
+template <class F> constexpr int abreast = F::heavy && fuses && joins<F> ? (vector_bytes == 64 ? 4 : 2) : 1;
 
 template <class F> constexpr int L_vectors = Terms<F>::L / Terms<F>::W;
 
@@ -69,9 +76,6 @@ struct Tiles : Room {
 
 // ---- 1. elements into lanes
 
-// Vectors that take a long step together, as there are registers for what waits between its parts.
-constexpr int most_at_once = vector_bytes == 64 ? 4 : 2;
-
 // Lane l of `lanes` folds elements l, l + lanes, ... left to right; a lane without an element is absent. A block may
 // come in pieces: all but the last are whole steps, all but the first `resume` on the tile.
 template <class F, int static_lanes, bool prefetch>
@@ -80,7 +84,7 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
   using T = Terms<F>;
   constexpr int W = T::W;
   const int64_t lanes = static_lanes ? static_lanes : runtime_lanes;
-  constexpr int most = F::heavy ? (fuses && joins<F> ? most_at_once : 1) : static_lanes && !one_way<F> ? 8 : 4;
+  constexpr int most = F::heavy ? abreast<F> : static_lanes && !one_way<F> ? 8 : 4;
   constexpr int group = L_vectors<F> < most ? L_vectors<F> : most;
   const int64_t full = count / lanes;
   const int64_t rest = count % lanes;
@@ -142,7 +146,16 @@ FW_INLINE typename F::template Acc<N> merged(const typename F::template Acc<N>& 
 }
 template <class F>
 FW_INLINE void merge_rows(typename Terms<F>::Acc* left, const typename Terms<F>::Acc* right, int64_t vectors) {
-  for (int64_t v = 0; v < vectors; ++v) left[v] = merged<F, Terms<F>::W>(left[v], right[v]);
+  constexpr int G = abreast<F>;
+  int64_t v = 0;
+  if constexpr (G > 1) {
+    for (; v + G <= vectors; v += G) {
+      step_side_by_side<F, G>(left + v, [&](const auto& all) FW_INLINED {
+        return F::merge_inlined(all, side_by_side<std::remove_cvref_t<decltype(all)>, G>(right + v));
+      });
+    }
+  }
+  for (; v < vectors; ++v) left[v] = merged<F, Terms<F>::W>(left[v], right[v]);
 }
 
 // ---- 2. blocks into a binary counter

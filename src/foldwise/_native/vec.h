@@ -171,6 +171,18 @@ FW_INLINE auto pick(V a, V b, Index index) {
   return pick<M>(a, b, index, std::make_integer_sequence<int, M>{});
 }
 
+// N rows of N elements become N columns.
+template <int N, int half = N / 2, class V>
+FW_INLINE void transpose(V* rows) {
+  repeat<N>([&](int i) FW_INLINED {
+    if (i & half) return;
+    const V a = rows[i], b = rows[i + half];
+    rows[i] = pick<N>(a, b, [](int k) { return k & half ? N + k - half : k; });
+    rows[i + half] = pick<N>(a, b, [](int k) { return k & half ? N + k : k + half; });
+  });
+  if constexpr (half > 1) transpose<N, half / 2>(rows);
+}
+
 template <class T, int N> FW_INLINE Pack<T, N / 2> lower(const Pack<T, N>& a) {
   Pack<T, N / 2> r;
   if constexpr (Pack<T, N>::chunks > 1) {
