@@ -255,10 +255,12 @@ FW_INLINE const typename Terms<F>::Acc* fold_rows(const Rows<typename F::Source>
                                                   bool from_memory, typename Terms<F>::Acc* tile) {
   using T = Terms<F>;
   if constexpr (!F::heavy && !one_way<F>) {
-    // About eight rows side by side: more of them fight for places in the first cache. From memory there may be more.
-    constexpr int few_branches = 8, group = vector_bytes == 64 ? 4 : 2;  // as there are registers
+    // About eight rows side by side: more of them fight for places in the first cache. From memory there may be more, of each a
+    // line at a time; in cache as much as there are registers for.
+    constexpr int few_branches = 8, group = 4, line = vector_bytes == 32 && sizeof(typename T::S) > 2 ? 2 : group;
     const bool wide = width >= group, few = rows.count <= few_branches * (from_memory ? 40 : 8);
-    if (wide && few && !(any_order<F> && from_memory)) return fold_rows_by_branch<F, few_branches, group>(rows, width, from_memory, tile);
+    if (wide && few && from_memory && !any_order<F>) return fold_rows_by_branch<F, few_branches, line>(rows, width, true, tile);
+    if (wide && few && !from_memory) return fold_rows_by_branch<F, few_branches, group>(rows, width, false, tile);
     if (wide && !from_memory) return fold_rows_by_branch<F, std::max(32, T::L / 2), group>(rows, width, false, tile);
   }
   fold_rows_into_lanes<F>(rows, lanes, width, from_memory, tile);
