@@ -82,11 +82,11 @@ struct ShortRows : ReduceWork<F> {
   }
 
   // Where steps are long, rows of which no lane has more than one element are turned into columns, some vectors of them at a time: a
-  // step is then one of as many rows, and none of lanes that have nothing.
+  // step is then one of as many rows, and none of lanes that have nothing. Of one long row that would be more steps than lanes take.
   static constexpr int64_t turned = std::max<int64_t>(128 / sizeof(A), native<S>), most_turned = std::min(L, 64);
   template <class G> static constexpr bool may_turn = G::heavy && size > 1 && !is_rare<G>;
   template <class G>
-  bool turns() const { return may_turn<G> && plan.count <= most_turned; }
+  bool turns(int64_t rows) const { return may_turn<G> && plan.count <= std::min<int64_t>(most_turned, 16 * rows); }
 
   template <class G, class Give>
   FW_INLINE void each_turned_row(const char* x, int64_t stride, int64_t rows, Give&& give) const {
@@ -150,7 +150,7 @@ struct ShortRows : ReduceWork<F> {
         fit &= finished<G, W>(acc, plan.finish, to);
         if (to == some) std::copy_n(some, rows - i, out + i);
       };
-      if (turns<G>()) {
+      if (turns<G>(rows)) {
         if constexpr (may_turn<G>) each_turned_row<G>(x, stride, rows, finish_some);
       } else if (narrow) {
         each_narrow_row<G>(x, rows, finish_some);
