@@ -140,8 +140,8 @@ def test_logsumexp_of_rows_shorter_than_lanes(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"])
-def test_nothing_beyond_a_row_is_read_or_written(dtype: str) -> None:
-    """Of rows that fill no vector: what lies beside them takes part in nothing and stays."""
+def test_what_lies_beside_a_row_takes_no_part_and_stays(dtype: str) -> None:
+    """Of rows that fill no vector."""
     numbers = np.random.default_rng(9)
     for length in range(1, 40):
         room = numbers.integers(1, 3, (7, length + 2)).astype(cases.dtype_of(dtype))
