@@ -183,7 +183,7 @@ def test_longer_rows(kind: hard.Kind, dtype: str) -> None:
         for fold in ("sum", "sumsquare"):
             assert same_bits(exactly_folded(fold, x[0]), exactly.reduced(fold, x.T, x.dtype)[0]), (fold, length)
     x = rows_of(kind, dtype, 1, 5000)
-    for out in (x.dtype, np.dtype(np.float64)):
+    for out in dict.fromkeys((x.dtype, np.dtype(np.float32), np.dtype(np.float64))):
         assert same_bits(exactly_folded("cumsum", x[0], dtype=out), exactly.scanned(x.T, out)[:, 0]), out
 
 

@@ -20,18 +20,22 @@ class Total {
   [[gnu::always_inline]] void add(double x) {
     const Parts parts(x);
     if (parts.special) [[unlikely]] return note_special(x);
-    const int64_t above = parts.above();
-    int64_t* at = digit_ + parts.first();
-    at[0] += parts.digit();
-    at[1] += above & digit_mask;
-    at[2] += above >> 32;
-    touch(parts.first(), parts.first() + 2);
+    add_units(static_cast<int64_t>(parts.units()), parts.place);
   }
   void add_all(const bfloat* x, int64_t count);
   void add_all(const float* x, int64_t count);
   void add_all(const double* x, int64_t count);
   void add_square(double x);
   // Units of 2^(lowest + place).
+  [[gnu::always_inline]] void add_units(int64_t units, int place) {
+    const int first = place >> 5, shift = place & 31;
+    const int64_t above = units >> (32 - shift);
+    int64_t* at = digit_ + first;
+    at[0] += static_cast<int64_t>(static_cast<uint64_t>(units) << shift) & digit_mask;
+    at[1] += above & digit_mask;
+    at[2] += above >> 32;
+    touch(first, first + 2);
+  }
   void add_units(unsigned __int128 units, int place, bool negative);
   bool add(const Total& other, bool negated = false);  // there is always room
   // The sum after each of more elements, which lie elsewhere: a double that is rounded to the dtype as the sum is.
@@ -69,10 +73,7 @@ class Total {
       sign = -static_cast<int64_t>(bits >> 63);
       fraction = (bits & ((uint64_t{1} << 52) - 1)) | uint64_t{exponent != 0} << 52;
     }
-    // The digit in which it begins, what that gets, and what those above it get, which has the sign.
-    [[gnu::always_inline]] int first() const { return place >> 5; }
-    [[gnu::always_inline]] int64_t digit() const { return static_cast<int64_t>(units() << (place & 31)) & digit_mask; }
-    [[gnu::always_inline]] int64_t above() const { return static_cast<int64_t>(units()) >> (32 - (place & 31)); }
+    [[gnu::always_inline]] int first() const { return place >> 5; }  // the digit in which it begins
     [[gnu::always_inline]] uint64_t units() const { return (fraction ^ sign) - sign; }
   };
 

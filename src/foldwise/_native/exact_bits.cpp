@@ -98,7 +98,9 @@ class Words {
   }
   static void add_units(Total& total, __int128 units, int group) {
     if (units == 0) return;
-    total.add_units(units < 0 ? -units : units, group * alike - bias - fraction_bits - Total::lowest, units < 0);
+    const int place = group * alike - bias - fraction_bits - Total::lowest;
+    if (const auto word = static_cast<int64_t>(units); word == units) total.add_units(word, place);
+    else total.add_units(units < 0 ? -units : units, place, units < 0);
   }
 
  public:

@@ -220,106 +220,126 @@ inline FW_OUTLINE bool columns_rounded(const Rows<double>& in, int64_t vectors, 
   return true;
 }
 
-// ---- a line on levels: its parts in so many doubles as it takes, some forty binades each
+// ---- a line in two numbers that may lose something: less than a bound, which seldom decides how a prefix is rounded
 
-constexpr int most_levels = 5;
-constexpr int64_t least_on_levels = 128;
+// Each addition's loss is kept, but for what is lost when losses are added up.
+struct InNearlyTwo : InTwo {
+  using Careful = InNearlyTwo;
+  template <int N> static FW_INLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) {
+    Pack<double, N> lost;
+    const auto high = two_sum<N>(a.high, b.high, lost);
+    return {high, a.low + (b.low + lost)};
+  }
+};
 
-// Elements and what came before them, cut at one anchor after the other; the number of levels, or 0 where they are too few.
-inline FW_OUTLINE int cut_on_levels(double* rests, int64_t n, double anchor, Total left, double (*prefixes)[segment_size], Total& then) {
-  constexpr int W = pack_of_doubles;
-  for (int level = 0; level < most_levels; ++level, anchor *= 0x1p-40) {
-    const auto anchors = splat<double, W>(anchor);
-    const double held = left.taken(), held_anchored = held + anchor;
-    for (int64_t i = 0; i < n; i += W) store(prefixes[level] + i, load<double, W>(rests + i) + anchors);
-    settle(prefixes);
-    settle(&held_anchored);
-    clear_flags();
-    const double begun = held_anchored - anchor;
-    left.add(held - begun);
-    AccOf<InOne, W> so_far{splat<double, W>(begun)};
-    auto any = splat<double, W>(0.0);
+class NearlyInTwo {
+  static constexpr int W = pack_of_doubles;
+  static constexpr double half_unit = 0x1p-53;
+
+  static constexpr double least_scaled = 0x1p-600;
+
+  const double scale_;
+  PackParts so_far_;
+  double largest_ = 0, most_lost_;  // of elements, and of what additions had lost by then
+  int64_t count_ = 0;
+
+  // Small elements, which scaling might leave less of, count as nothing.
+  FW_INLINE DoublePack scaled(const DoublePack& x) const {
+    if (scale_ == 1) return x;
+    const auto least = splat<double, W>(least_scaled), scale = splat<double, W>(scale_);
+    return each([](auto v, auto size, auto enough, auto by) { return size < enough ? decltype(v){} : v * by; }, x, magnitude(x), least, scale);
+  }
+
+  // Additions in a pack lose at most half_unit of W of the largest, each time again where that is added up, and two more for each
+  // pack half_unit of what was lost so far.
+  double reach() const {
+    constexpr double in_packs = (4 * W * W + 2 * W) * half_unit;
+    const double added = 2 * static_cast<double>(count_ + 1) * half_unit * (in_packs * largest_ + most_lost_);
+    return scale_ == 1 ? added : added + static_cast<double>(count_ + 2) * least_scaled;
+  }
+
+  // Doubles, or so that rounding once more gives what rounding once would.
+  static bool rounded(DoublePack sum, const DoublePack& error, double reach, bool narrower, DoublePack& result) {
+    const auto apart = splat<double, W>(reach);
+    if (!narrower) {
+      result = sum + (error + apart);
+      return !lanes_where(result.v[0] != (sum + (error - apart)).v[0]);
+    }
+    // Half way between two shorter numbers a double has zeros at its end.
+    const auto half_way = (std::bit_cast<VectorOf<int64_t, W>::type>(sum.v[0]) & 0xfffffff) == 0;
+    const auto too_small = ~(magnitude(sum).v[0] >= splat<double, W>(reach * 0x1p55).v[0]);  // or beyond the largest, and then not a number
+    result = sum;
+    if (!lanes_where(half_way | too_small)) [[likely]] return true;
+    result = made_odd<W>(sum, error);
+    return !lanes_where(too_small | (half_way & (magnitude(error).v[0] <= apart.v[0])));
+  }
+
+ public:
+  static constexpr int64_t chunk = 64;
+
+  NearlyInTwo(Total before, double scale) : scale_(scale) {
+    const double high = before.taken() * scale, low = before.taken() * scale;
+    so_far_ = {splat<double, W>(high), splat<double, W>(low)};
+    most_lost_ = std::fabs(low);
+  }
+
+  // Of up to a chunk of elements: false, and then it is of no more use, where the bound might decide.
+  bool scan(const double* x, int64_t n, bool narrower, double* out) {
+    double high[chunk], low[chunk];
+    const auto absent = splat<double, W>(0.0);
+    auto largest = absent, lost = absent;
+    PackParts so_far = so_far_;
     for (int64_t i = 0; i < n; i += W) {
-      const auto high = load<double, W>(prefixes[level] + i) - anchors, rest = load<double, W>(rests + i) - high;
-      any = larger<W>(any, magnitude(rest));
-      store(rests + i, rest);
-      store(prefixes[level] + i, placed<InOne, W>(prefix_of_packs<InOne, W>({high}), so_far).total);
+      const auto element = scaled(load<double, W>(x + i));
+      DoublePack lost_here;
+      const auto pairs = two_sum<W>(carried_up<1>(element, absent), element, lost_here);
+      const auto local = InNearlyTwo::merge<W>(so_far, prefix_of_packs<InNearlyTwo, W, 2>({pairs, lost_here}));
+      so_far = everywhere<InNearlyTwo, W - 1, W>(local);
+      store(high + i, local.high);
+      store(low + i, local.low);
+      largest = larger<W>(largest, magnitude(element));
+      lost = larger<W>(lost, magnitude(local.low));
     }
-    settle(prefixes);
-    settle(&so_far);
-    if (lost_bits()) return 0;
-    then.add(so_far.total[W - 1]);
-    double most = 0;
-    for (int i = 0; i < W; ++i) most = std::max(most, any[i]);
-    if (most == 0 && left.is_zero()) return level + 1;
-  }
-  return 0;
-}
-
-// Prefixes of W elements, whatever is in them: from the lowest level up each sum is made odd, so that the last rounding is
-// the only one; false where a sum is so much less than its lower part that this does not follow.
-inline FW_OUTLINE bool round_with_care(const double* prefixes, int levels, bool narrower, double* out) {
-  constexpr int W = pack_of_doubles;
-  DoublePack doubtful = splat<double, W>(0.0), inexact = doubtful;
-  DoublePack sum = load<double, W>(prefixes + (levels - 1) * segment_size);
-  for (int level = levels - 2; level >= 0; --level) {
-    DoublePack error;
-    const auto upper = load<double, W>(prefixes + level * segment_size);
-    const auto both = two_sum<W>(upper, sum, error);
-    const bool odd = level > 0 || narrower;
-    doubtful = each([odd](auto d, auto lost, auto u, auto s, auto l) {
-      return ((lost != 0) & (s < l * 4) & ((u != 0) | !odd)) ? lost : d;  // beside nothing, what is odd may stay so
-    }, doubtful, inexact, upper, magnitude(both), magnitude(sum));
-    inexact = each([](auto a, auto b) { return a != 0 ? a : b; }, inexact, error);
-    sum = odd ? made_odd<W>(both, error) : both;
-  }
-  store(out, sum);
-  return !lanes_where(doubtful.v[0] != 0);
-}
-
-// The same for many, which mostly need no care: sums of some levels are right but for their last few bits, unless they are
-// much less than a lower part, and these bits seldom decide.
-inline FW_OUTLINE bool round_levels(const double* prefixes, int levels, int64_t n, bool narrower, double* out) {
-  constexpr int W = pack_of_doubles;
-  typedef VectorOf<int64_t, W>::type Bits;
-  for (int64_t i = 0; i < n; i += W) {
-    DoublePack lower = splat<double, W>(0.0), largest = lower, error;
-    for (int level = levels - 1; level > 0; --level) {
-      lower = lower + load<double, W>(prefixes + level * segment_size + i);
-      largest = larger<W>(largest, magnitude(lower));
+    so_far_ = so_far;
+    for (int i = 0; i < W; ++i) {
+      largest_ = std::max(largest_, largest[i]);
+      most_lost_ = std::max(most_lost_, lost[i]);
     }
-    const auto sum = two_sum<W>(load<double, W>(prefixes + i), lower, error);
-    const auto reach = largest * splat<double, W>(0x1p-47);
-    const auto above = sum + (error + reach), below = sum + (error - reach);
-    unsigned unsure;
-    if (narrower) {
-      constexpr int64_t shorter = (1 << 28) - 1, few = 64;
-      const auto last = (std::bit_cast<Bits>(sum.v[0]) + few) & shorter;
-      unsure = lanes_where(last <= 2 * few) | lanes_where(magnitude(sum).v[0] * 4 < largest.v[0]);
-    } else {
-      unsure = lanes_where(above.v[0] != below.v[0]);
+    count_ += n;
+    const auto up = splat<double, W>(1 / scale_);
+    const double apart = reach();
+    bool sure = true;
+    for (int64_t i = 0; i < n; i += W) {
+      DoublePack error, result;
+      const auto sum = two_sum<W>(load<double, W>(high + i), load<double, W>(low + i), error);
+      sure &= rounded(sum, error, apart, narrower, result);
+      store(out + i, result * up);
     }
-    if (!unsure) store(out + i, sum);
-    else if (!round_with_care(prefixes + i, levels, narrower, out + i)) return false;
+    return sure;
   }
-  return true;
-}
+};
 
-// Prefixes after a Total, which moves on if they are right; x is used up.
-inline FW_OUTLINE bool prefixes_on_levels(double* x, int64_t n, Total& total, bool narrower, double* out) {
-  const auto load_one = [x](int64_t i, auto) FW_INLINED { return load<double, pack_of_doubles>(x + i).v[0]; };
-  const Exponents exponents = exponents_of(n, load_one);
-  if (total.is_special() || exponents.above > 900 || exponents.above - exponents.below > 40 * most_levels - 64) return false;
-  const double before = std::fabs(total.rounded({}, Dtype::float64));
-  if (before > 0x1p900) return false;
-  const double most = exponents.above == of_nothing ? 0 : std::ldexp(1.0, exponents.above);
-  const double anchor = anchor_above<1>(splat<double, 1>(before + most * segment_size))[0];
-  double prefixes[most_levels][segment_size];
-  Total then;
-  const int levels = cut_on_levels(x, n, anchor, total, prefixes, then);
-  if (!levels || !round_levels(prefixes[0], levels, n, narrower, out)) return false;
-  total = then;
-  return true;
+// Prefixes after a Total, to which `add` adds elements: so many from there on. There is room for whole packs, in x of zeros.
+template <class Add>
+FW_OUTLINE void prefixes_nearly_in_two(const double* x, int64_t n, Total& total, Dtype dtype, double* out, Add&& add) {
+  constexpr int ordinary = 900, all = 1024;
+  const auto load_some = [x](int64_t i, auto) FW_INLINED { return load<double, pack_of_doubles>(x + i).v[0]; };
+  const int above = exponents_of(n, load_some).above;
+  if (total.is_special() || above > all) return total.prefixes(x, n, 1, dtype, out);
+  const bool large = above > ordinary || std::fabs(total.rounded({}, Dtype::float64)) > 0x1p900;
+  const double scale = large ? 0x1p-200 : 1;
+  std::optional<NearlyInTwo> sums;
+  int64_t added = 0;
+  for (int64_t first = 0; first < n; first += NearlyInTwo::chunk) {
+    const int64_t some = std::min(n - first, NearlyInTwo::chunk);
+    if (!sums) sums.emplace(total, scale);
+    if (sums->scan(x + first, some, dtype != Dtype::float64, out + first)) continue;
+    add(added, first - added);
+    total.prefixes(x + first, some, 1, dtype, out + first);
+    added = first + some;
+    sums.reset();
+  }
+  add(added, n - added);
 }
 
 // ---- and the rounding

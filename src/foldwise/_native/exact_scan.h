@@ -14,7 +14,7 @@ template <class F>
 struct ExactScan : ScanWork<F> {
   FOLDWISE_SCAN_WORK(F)
   using ScanWork<F>::ScanWork;
-  static constexpr int64_t strip = 256, tile = 8 * strip, short_line = 64;
+  static constexpr int64_t strip = 256, tile = 8 * strip, short_line = 64, least_nearly = 64;
   static constexpr int64_t most_words = most_interleaved_words * segment_size;
   static constexpr bool fits_one = F::parts == 1;  // doubles have no bits to spare
   static constexpr int64_t size = sizeof(S);
@@ -37,7 +37,8 @@ struct ExactScan : ScanWork<F> {
   struct Line {
     TwoParts<1> held = absence<InTwo, 1>();
     double anchor = -1;  // none yet
-    Patience patience;
+    Patience in_one, in_two;
+    Stretches<F> stretches;
     std::optional<Total> total;  // which most lines never need
     bool deep = false;           // whether it is there
 
@@ -72,16 +73,17 @@ struct ExactScan : ScanWork<F> {
   FW_OUTLINE void walk(const S* in, int64_t n, int64_t stride, Line& line, double* out, int64_t out_stride) const {
     double wide[segment_size], results[segment_size];  // out may be where in is
     line.sink();
-    if (stride == size && out_stride == 1 && n >= least_on_levels) {
+    if (stride == size && out_stride == 1 && n >= least_nearly) {
       widen<W>(wide, in, n);
-      if (prefixes_on_levels(wide, n, *line.total, narrower, results)) {
-        std::copy_n(results, n, out);
-        return line.rise();
-      }
+      prefixes_nearly_in_two(wide, n, *line.total, plan.sink.dtype, results, [&](int64_t first, int64_t some) {
+        line.stretches.add(*line.total, in + first, some);
+      });
+      std::copy_n(results, n, out);
+    } else {
+      const char* x = reinterpret_cast<const char*>(in);
+      for (int64_t i = 0; i < n; ++i) wide[i] = converted<double>(element_at(reinterpret_cast<const S*>(x + i * stride)));
+      line.total->prefixes(wide, n, out_stride, plan.sink.dtype, out);
     }
-    const char* x = reinterpret_cast<const char*>(in);
-    for (int64_t i = 0; i < n; ++i) wide[i] = converted<double>(element_at(reinterpret_cast<const S*>(x + i * stride)));
-    line.total->prefixes(wide, n, out_stride, plan.sink.dtype, out);
     line.rise();
   }
 
@@ -114,7 +116,7 @@ struct ExactScan : ScanWork<F> {
   }
 
   bool scan_in_one(const S* in, int64_t n, Line& line, double* out) const {
-    if (!fits_one || !line.patience.lasts()) return false;
+    if (!fits_one || !line.in_one.lasts()) return false;
     settle(&line);
     clear_flags();
     const Pack<double, 1> begun = line.held.high + line.held.low;
@@ -124,19 +126,20 @@ struct ExactScan : ScanWork<F> {
     const TwoParts<1> then{splat<double, 1>(last.total[W - 1]), splat<double, 1>(0.0)};
     settle(out);
     settle(&then);
-    if (!line.patience.learn(!lost_bits() && all_finite<1>(then))) return false;
+    if (!line.in_one.learn(!lost_bits() && all_finite<1>(then))) return false;
     line.held = then;
     return true;
   }
 
   bool scan_in_two(const S* in, int64_t n, Line& line, double* out) const {
+    if (!line.in_two.lasts()) return false;
     double wide[segment_size], high[segment_size], low[segment_size];
     const bool as_they_lie = std::is_same_v<S, double> && n % W == 0;
     if (!as_they_lie) widen<W>(wide, in, n);
     const double* x = as_they_lie ? reinterpret_cast<const double*>(in) : wide;
     const auto prefixes = [&] { return prefixes_in_two(x, n, line.anchor, line.held, high, low); };
     const auto anchored = [&] { return anchor_line(x, n, line.anchor, line.held); };
-    if (!(line.anchor >= 0 && prefixes()) && !(anchored() && prefixes())) return false;
+    if (!line.in_two.learn((line.anchor >= 0 && prefixes()) || (anchored() && prefixes()))) return false;
     round_two(high, low, n, narrower, out);
     return true;
   }
