@@ -90,6 +90,20 @@ def test_a_nan_is_more_extreme_than_anything(name: str, last: bool, dtype: str) 
                 assert (getattr(fw, name)(stacked, 0, select_last_index=last) == wanted).all(), (length, at)
 
 
+@EVERY_DTYPE
+@EVERY_PLACE
+def test_rows_of_any_length(name: str, dtype: str) -> None:
+    """Of which many elements are equal, and some rows are of nothing but the least or the largest."""
+    numbers, kind = np.random.default_rng(11), cases.dtype_of(dtype)
+    least, most = (-np.inf, np.inf) if dtype in cases.FLOATS else (0, 1) if dtype == "bool" else limits(kind)
+    for length in (*range(1, 150), 255, 256, 511, 513, 1000, 1023, 1024, 1025):
+        x = numbers.integers(0, 2 if dtype == "bool" else 4, (6, length)).astype(kind)
+        x[1], x[2], x[3, length // 2] = least, most, least
+        for last in (False, True):
+            wanted = places(name, x, 1, last)
+            assert np.array_equal(getattr(fw, name)(x, 1, select_last_index=last), wanted), (length, last)
+
+
 @EVERY_FLOAT
 @EVERY_PLACE
 def test_zeros_of_both_signs_are_equal(name: str, dtype: str) -> None:

@@ -139,6 +139,33 @@ def test_logsumexp_of_rows_shorter_than_lanes(dtype: str) -> None:
                 assert fw.logsumexp(rows, axis=-1).tobytes() == wanted.tobytes(), (length, count)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "float16", "bfloat16", "float32", "float64"])
+def test_columns_of_few_rows(dtype: str) -> None:
+    """In registers: the same bits as of rows, and as of what has to be gathered."""
+    numbers = np.random.default_rng(10)
+    for count in range(1, 35):
+        for columns in (1, 5, 75, 4200):
+            x = (numbers.normal(0, 1, (count, columns)) * 3 + 0.25).astype(cases.dtype_of(dtype))
+            rows = np.ascontiguousarray(x.T)
+            for fold in ("sum", "prod", "max", "min", "mean", "l1", "l2", "sumsquare"):
+                wanted = getattr(fw, fold)(rows, axis=1).tobytes()
+                for same in (x, np.repeat(x, 2, axis=1)[:, ::2]):
+                    assert getattr(fw, fold)(same, axis=0).tobytes() == wanted, (fold, x.shape)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_means_of_integers_where_doubles_begin_to_round(dtype: str) -> None:
+    ends = [2**bits + more for bits in (50, 51, 52, 53, 54, 62) for more in (-3, -2, -1, 0, 1, 2)]
+    sums = [0, 1, 7, *ends, *([] if dtype == "uint64" else [-end for end in ends])]
+    for count in (1, 3, 5, 10):
+        for some in (sums, *([each] * 40 for each in sums), sums[:8] * 3):  # together in a vector, and alone
+            x = np.zeros((len(some), count), dtype)
+            x[:, count // 2] = some
+            wanted = [each / count for each in some]  # Python rounds quotients of integers once
+            assert fw.mean(x, axis=1).tolist() == wanted, count
+            assert fw.mean(np.ascontiguousarray(x.T), axis=0).tolist() == wanted, count
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"])
 def test_what_lies_beside_a_row_takes_no_part_and_stays(dtype: str) -> None:
     """Of rows that fill no vector."""

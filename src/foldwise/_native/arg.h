@@ -151,6 +151,60 @@ struct Arg {
     return i;
   }
 
+  // In one look, of which nothing depends on where it is: each lane keeps its best, and when it came. A second look, which ends where
+  // it is, is mistaken about that once a row; of longer rows, or in shorter vectors, this takes longer.
+  static constexpr int64_t most_kept = sizeof(A) >= 4 && vector_bytes == 64 ? 512 : 0;
+  FW_INLINE int64_t place_in_row(const S* p, int64_t n) const {
+    constexpr int group = 4;
+    using V = typename Pack<A, W>::Vector;
+    using Places = typename Pack<Index, W>::Vector;
+    V best[group];
+    Places at[group], now{};
+    repeat<group>([&](int g) FW_INLINED {
+      best[g] = splat<A, W>(Fold::absent()).v[0];
+      at[g] = now - 1;
+    });
+    auto odd = best[0] != best[0];
+    const auto take = [&](int g, V x) FW_INLINED {
+      const auto better = last ? (largest ? x >= best[g] : x <= best[g]) : (largest ? x > best[g] : x < best[g]);
+      best[g] = better ? x : best[g];
+      at[g] = better ? now : at[g];
+    };
+    int64_t i = 0;
+    for (; i + group * W <= n; i += group * W, now += 1) {
+      V x[group];
+      repeat<group>([&](int g) FW_INLINED { take(g, x[g] = load<A, W>(p + i + g * W).v[0]); });
+      if constexpr (std::is_floating_point_v<A>) repeat<group / 2>([&](int g) FW_INLINED { odd |= unordered(x[2 * g], x[2 * g + 1]); });
+    }
+    repeat<group>([&](int g) FW_INLINED {
+      const int64_t first = i + g * W;
+      if (first >= n) return;
+      const V x = first + W <= n ? load<A, W>(p + first).v[0] : T::load_some(p + first, n - first).value.v[0];
+      take(g, x);
+      if constexpr (std::is_floating_point_v<A>) odd |= x != x;
+    });
+    if constexpr (std::is_floating_point_v<A>) {
+      if (lanes_where(odd)) return place_of_nan<S, A, W>(p, n, last);
+    }
+    const auto more = [](V x, V y) { return largest ? (x > y ? x : y) : (x < y ? x : y); };
+    const V all = more(more(best[0], best[1]), more(best[2], best[3]));
+    const V value = splat<A, W>(folded<Fold, W>(typename T::Acc{{all}}).value[0]).v[0];
+    return last ? end_of<true>(best, at, value, n) : end_of<false>(best, at, value, n);
+  }
+  // Of the lanes that hold the best, which came first, or last. Where it is what absent elements count as, all elements are.
+  template <bool the_last, class V, class Places, std::size_t group>
+  static FW_INLINE int64_t end_of(const V (&best)[group], const Places (&at)[group], V value, int64_t n) {
+    using Order = Extreme<Index, Index, the_last>;
+    Places places = Order::absent() - Places{};
+    repeat<group>([&](int g) FW_INLINED {
+      const Places here = at[g] * static_cast<Index>(group * W) + (lane_numbers<Index, W>() + static_cast<Index>(g * W));
+      const Places held = best[g] == value ? here : places;
+      places = the_last ? (held > places ? held : places) : (held < places ? held : places);
+    });
+    const int64_t place = folded<Order, W>(typename Terms<Order>::Acc{{places}}).value[0];
+    return std::clamp<int64_t>(place, 0, n - 1);
+  }
+
   Best best_of(const char* x, int64_t first, int64_t end) const {
     S gathered[block];
     Best best{Fold::absent(), first / block};
@@ -191,6 +245,13 @@ struct Arg {
     share(plan.lines, count * size, [&](int64_t from, int64_t to) {
       Cursor at(plan.kept, plan.kept_rank, plan.source.x, nullptr, from);
       for (int64_t line = from; line < to; ++line, at.advance(1)) {
+        if constexpr (most_kept > 0) {
+          if (as_it_lies && count <= most_kept) {
+            const int64_t place = place_in_row(reinterpret_cast<const S*>(at.x), count);
+            std::memcpy(plan.sink.out + at.out, &place, sizeof place);
+            continue;
+          }
+        }
         finish(at.x, plan.sink.out + at.out, best_of(at.x, 0, count));
       }
     });

@@ -354,16 +354,11 @@ void transpose_words(Word* to, int64_t room, const char* x, int64_t stride, int6
     const bool whole = rows - r >= N && (count >= N || std::max(row, row + (N - 1) * stride) <= last);
     for (int64_t next = 0; next < count; next += N) {
       const int64_t first = std::min<int64_t>(next, std::max<int64_t>(count - N, 0));  // what is left over comes with what was before
+      const int present = static_cast<int>(std::min<int64_t>(count, N));
+      const auto at = [&](int64_t i) FW_INLINED { return reinterpret_cast<const Word*>(row + i * stride + first * size); };
       typename VectorOf<Word, N>::type square[N];
-      if (whole) {
-        repeat<N>([&](int i) FW_INLINED { square[i] = load_vector<Word, N>(row + i * stride + first * size); });
-      } else {
-        for (int i = 0; i < N; ++i) {
-          Word some[N] = {};
-          std::memcpy(some, row + std::min<int64_t>(i, rows - r - 1) * stride + first * size, std::min<int64_t>(count, N) * size);
-          square[i] = load_vector<Word, N>(some);
-        }
-      }
+      if (whole) repeat<N>([&](int i) FW_INLINED { square[i] = load_vector<Word, N>(at(i)); });
+      else for (int i = 0; i < N; ++i) square[i] = load_some<Word, N>(at(std::min<int64_t>(i, rows - r - 1)), present, Word{}).v[0];
       transpose<N>(square);
       Word* column = to + first * room + r;
       if (count >= N) repeat<N>([&](int c) FW_INLINED { store_vector(column + c * room, square[c]); });

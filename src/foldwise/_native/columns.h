@@ -21,6 +21,8 @@ struct Strips : ReduceWork<F> {
   static constexpr int64_t few_rows_columns = 4096, least_columns = 128;
   static constexpr int64_t gathered_bytes = 1 << 20, gathered_ahead = 8;  // rows
   static constexpr int64_t most_columns = std::max(tile_columns, few_rows_columns);
+  // In cache, rows that are few may be twice as many: so many streams are not fetched well from memory.
+  static constexpr bool takes_twice_few = !is_exact<F> && !one_way<F> && !F::heavy && L >= 2 * few_rows;
 
   const Axis& kept;
   const bool contiguous;
@@ -36,7 +38,7 @@ struct Strips : ReduceWork<F> {
       : Work(p),
         kept(inner_kept()),
         contiguous(p.source.direct && kept.x == size),
-        few(contiguous && p.fold_rank == 1 && p.count <= few_rows),
+        few(contiguous && p.fold_rank == 1 && p.count <= (takes_twice_few && !prefetch ? 2 : 1) * few_rows),
         even(contiguous ? kept.size / W * W : kept.size),
         whole_columns(few ? few_rows_columns : columns_for(p)),
         even_strips((even + whole_columns - 1) / whole_columns),
@@ -138,7 +140,7 @@ struct Columns : Strips<F> {
         for (int64_t unit = first; unit < last; ++unit) {
           const Rows<S> rows = rows_of(unit, 0, room);
           note(guarded<F>([&]<class G>(G) FW_INLINED {
-            if (few) return finish_row<G>(unit, [&](int64_t v) FW_INLINED { return few_rows_vector<G>(rows, v * W); });
+            if (few) return finish_row<G>(unit, [&](int64_t v) FW_INLINED { return few_rows_vector<G, In::takes_twice_few>(rows, v * W); });
             auto* lanes_of_g = reinterpret_cast<typename Terms<G>::Acc*>(tile.data);
             const int64_t width = vectors_of(unit);
             const auto* results = fold_rows<G>(rows, lanes, width, prefetch, lanes_of_g);

@@ -64,6 +64,7 @@ class Stretches {
     } else {
       if constexpr (starts_in_floats<F>) {
         if (floats_.lasts() && floats_.learn(add_in_floats(total, p, count, ahead.distance))) return plainly_ = true;
+        if constexpr (WholeNumbers<F>::suits) return plainly_ = false;  // whole numbers take less than doubles
       }
       return plainly_ = plain_.lasts() && plain_.learn(add_in_lanes(total, p, count, ahead));
     }

@@ -25,15 +25,15 @@ constexpr bool has_long_words = true;
 FW_INLINE Pack<int64_t, 8> whole_long_words(const Pack<float, 8>& x) {
   return {{(Pack<int64_t, 8>::Vector)_mm512_cvtps_epi64((__m256)x.v[0])}};
 }
-// a * b + c, and the flags are not told of it.
-FW_INLINE Floats nearly(const Floats& a, const Floats& b, const Floats& c) {
+// a + b, and the flags are not told of it.
+FW_INLINE Floats nearly(const Floats& a, const Floats& b) {
   constexpr int how = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
-  return {{(Floats::Vector)_mm512_fmadd_round_ps((__m512)a.v[0], (__m512)b.v[0], (__m512)c.v[0], how)}};
+  return {{(Floats::Vector)_mm512_add_round_ps((__m512)a.v[0], (__m512)b.v[0], how)}};
 }
 #else
 constexpr bool has_long_words = false;
 Pack<int64_t, native<double>> whole_long_words(const Pack<float, native<double>>& x);
-Floats nearly(const Floats& a, const Floats& b, const Floats& c);
+Floats nearly(const Floats& a, const Floats& b);
 #endif
 
 // How many bits a float16, bfloat16, float32 or float64 has.
@@ -58,8 +58,15 @@ class WholeNumbers {
   // a quarter of a word's turn.
   static constexpr int64_t turn = is_half ? 4096 : most_counted;
 
-  template <int n>
-  static FW_INLINE Pack<float, n> loaded(const S* p) { return F::template summand<0>(load<float, n>(p)); }
+  // A vector of a block. Where two bfloat16 share a place of a vector, one of each two comes first.
+  static FW_INLINE Floats loaded(const S* block, int vector) {
+    if constexpr (std::is_same_v<S, bfloat>) {
+      const auto both = load_vector<std::uint32_t, N>(reinterpret_cast<const std::uint32_t*>(block + vector / 2 * 2 * N));
+      return F::template summand<0>(Floats{{std::bit_cast<Floats::Vector>(vector % 2 ? both & 0xffff0000u : both << 16)}});
+    } else {
+      return F::template summand<0>(load<float, N>(block + vector * N));
+    }
+  }
 
   // In units: the sum, if `wrapped` has not turned, and about as much as it is if it has.
   static FW_INLINE void take(const S* p, int64_t count, float scale, int64_t ahead, Words* wrapped, Doubles& near) {
@@ -76,18 +83,15 @@ class WholeNumbers {
           block = last;
         }
         repeat<vectors>([&](int v) FW_INLINED {
-          const S* at = block + v * N;
-          if (v * N * sizeof(S) % line_bytes == 0) ask_for(at, ahead);
+          if (v * N * sizeof(S) % line_bytes == 0) ask_for(block + v * N, ahead);
+          const Floats units = loaded(block, v) * unit;
           if constexpr (is_half) {
-            const Floats units = loaded<N>(at) * unit;
             sums[v] = sums[v] + whole_words(units);
             floats[v] = floats[v] + units;
           } else {
-            repeat<per_vector>([&](int w) FW_INLINED {
-              constexpr int n = native<Word>;
-              sums[per_vector * v + w] = sums[per_vector * v + w] + whole_long_words(loaded<n>(at + w * n) * splat<float, n>(scale));
-            });
-            floats[v] = nearly(loaded<N>(at), unit, floats[v]);
+            sums[2 * v] = sums[2 * v] + whole_long_words(lower(units));
+            sums[2 * v + 1] = sums[2 * v + 1] + whole_long_words(upper(units));
+            floats[v] = nearly(units, floats[v]);
           }
         });
       }

@@ -144,7 +144,10 @@ struct Padded {
   FW_INLINE Padded(const S* p, int count) {
 #if defined(__AVX512BW__)
     constexpr int each = 64 / static_cast<int>(sizeof(S));
-    for (int i = 0; i < N; i += each) {
+    if constexpr (2 * N == each) {  // half a vector, as what reads them does: then no memory lies between
+      const auto present = static_cast<__mmask32>(first_bytes(count * sizeof(S)));
+      _mm256_store_si256(reinterpret_cast<__m256i*>(elements), _mm256_maskz_loadu_epi8(present, p));
+    } else for (int i = 0; i < N; i += each) {
       _mm512_store_si512(elements + i, _mm512_maskz_loadu_epi8(first_bytes(std::clamp(count - i, 0, each) * sizeof(S)), p + i));
     }
 #else
@@ -181,9 +184,7 @@ template <class A, int N>
 FW_INLINE Pack<A, N> only_first(Pack<A, N> some, int count, A absent) {
   constexpr int width = Pack<A, N>::width;
   using Place = bits_of<A>;
-  const auto places = []<int... i>(std::integer_sequence<int, i...>) {
-    return typename VectorOf<Place, width>::type{static_cast<Place>(i)...};
-  }(std::make_integer_sequence<int, width>{});
+  const auto places = lane_numbers<Place, width>();
   for (int c = 0; c < Pack<A, N>::chunks; ++c) {
     const auto present = places < static_cast<Place>(std::min(count - c * width, width));
     some.v[c] = present ? some.v[c] : absent - typename Pack<A, N>::Vector{};
@@ -293,11 +294,19 @@ FW_INLINE void store(Out* p, const Pack<A, N>& a) {
   });
 }
 
-// The first `count` of N, fewer than these: by powers of two.
+// The first `count` of N, fewer than these: under a mask, or by powers of two.
 template <class Out, class A, int N>
 FW_INLINE void store_some(Out* p, const Pack<A, N>& a, int64_t count) {
-  Out some[N];
+  alignas(64) Out some[N];
   store(some, a);
+#if defined(__AVX512BW__)
+  if constexpr (sizeof some == 64) {
+    return _mm512_mask_storeu_epi8(p, first_bytes(count * sizeof(Out)), _mm512_load_si512(some));
+  } else if constexpr (sizeof some == 32) {
+    const auto present = static_cast<__mmask32>(first_bytes(count * sizeof(Out)));
+    return _mm256_mask_storeu_epi8(p, present, _mm256_load_si256(reinterpret_cast<const __m256i*>(some)));
+  }
+#endif
   const Out* from = some;
 #pragma GCC unroll 7
   for (int64_t part = N / 2; part >= 1; part /= 2) {

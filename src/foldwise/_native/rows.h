@@ -268,14 +268,15 @@ FW_INLINE const typename Terms<F>::Acc* fold_rows(const Rows<typename F::Source>
   return tile;
 }
 
-// The tree over at most so many rows, in registers.
+// The tree over at most so many rows, in registers: `most`, or twice as many.
 constexpr int64_t few_rows = 8;
 
-template <class G, int most, class RowAt>
+template <class G, int most, bool twice = false, class RowAt>
 FW_INLINE typename Terms<G>::Acc few_rows_vector(int64_t rows, RowAt&& row_at) {
   typename Terms<G>::Acc acc[most];
   repeat<most>([&](int r) FW_INLINED {
     if (r < rows) acc[r] = G::start(row_at(r));
+    if (twice && r + most < rows) acc[r] = G::merge(acc[r], G::start(row_at(r + most)));
   });
   const auto join = [&](auto half) FW_INLINED {
     if constexpr (half < most) repeat<half>([&](int r) FW_INLINED {
@@ -285,9 +286,10 @@ FW_INLINE typename Terms<G>::Acc few_rows_vector(int64_t rows, RowAt&& row_at) {
   join(std::integral_constant<int, 4>{}), join(std::integral_constant<int, 2>{}), join(std::integral_constant<int, 1>{});
   return acc[0];
 }
-template <class G>
+template <class G, bool twice = false>
 FW_INLINE typename Terms<G>::Acc few_rows_vector(const Rows<typename G::Source>& rows, int64_t column) {
-  return few_rows_vector<G, few_rows>(rows.count, [&](int r) FW_INLINED { return load<typename G::Value, Terms<G>::W>(rows(r) + column); });
+  const auto row_at = [&](int r) FW_INLINED { return load<typename G::Value, Terms<G>::W>(rows(r) + column); };
+  return few_rows_vector<G, few_rows, twice>(rows.count, row_at);
 }
 
 }  // namespace foldwise::FOLDWISE_ISA

@@ -89,15 +89,17 @@ struct ShortRows : ReduceWork<F> {
   bool turns(int64_t rows) const { return may_turn<G> && plan.count <= std::min<int64_t>(most_turned, 16 * rows); }
 
   template <class G, class Give>
-  FW_INLINE void each_turned_row(const char* x, int64_t stride, int64_t rows, Give&& give) const {
+  FW_INLINE void each_turned_row(bool narrow, const char* x, int64_t stride, int64_t rows, Give&& give) const {
     const Ahead ahead = ahead_of(plan.count * size, stride);
     S columns[most_turned * turned];
     typename Terms<G>::Acc tile[most_turned * turned / W];
     for (int64_t i = 0; i < rows; i += turned, x += turned * stride) {
       const int64_t some = std::min(turned, rows - i), width = (some + W - 1) / W;
       for (int64_t r = 0; prefetch && r < some; ++r) fetch_lines(x + r * stride + ahead.distance, plan.count * size, ahead.apart);
-      transpose_rows(columns, turned, x, stride, some, plan.count);
+      if (narrow) deinterleave(columns, turned, x, plan.count, some);
+      else transpose_rows(columns, turned, x, stride, some, plan.count);
       for (int64_t c = 0; c < plan.count; ++c) {
+        if (narrow) std::fill(columns + c * turned + some, columns + c * turned + width * W, reader.absent);
         for (int64_t v = 0; v < width; ++v) tile[c * width + v] = Terms<G>::load(columns + c * turned + v * W);
       }
       fold_lanes<G>(tile, plan.count, width);
@@ -151,7 +153,7 @@ struct ShortRows : ReduceWork<F> {
         if (to == some) std::copy_n(some, rows - i, out + i);
       };
       if (turns<G>(rows)) {
-        if constexpr (may_turn<G>) each_turned_row<G>(x, stride, rows, finish_some);
+        if constexpr (may_turn<G>) each_turned_row<G>(narrow, x, stride, rows, finish_some);
       } else if (narrow) {
         each_narrow_row<G>(x, rows, finish_some);
       } else {

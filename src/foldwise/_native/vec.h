@@ -128,6 +128,14 @@ template <class T, int N> FW_INLINE Pack<T, N> magnitude(const Pack<T, N>& a) {
   }
 }
 
+// 0, 1, 2, ...
+template <class T, int N>
+FW_INLINE auto lane_numbers() {
+  return []<int... i>(std::integer_sequence<int, i...>) {
+    return typename VectorOf<T, N>::type{static_cast<T>(i)...};
+  }(std::make_integer_sequence<int, N>{});
+}
+
 // Where x or y is a NaN.
 template <class V>
 FW_INLINE auto unordered(V x, V y) { return (x != x) | (y != y); }
