@@ -1,5 +1,5 @@
 // Running sums in two doubles: multiples of a unit at which all elements are cut, and what is left of them. Both are added
-// plainly under one check of the flags, and the sum of the two is the only rounding. Or on levels, in as many as it takes.
+// plainly under one check of the flags, and the sum of the two is the only rounding. Or sums, and what additions lose, but for a bit.
 #pragma once
 #include "exact_grid.h"
 #include "exact_rounding.h"
@@ -234,9 +234,7 @@ struct InNearlyTwo : InTwo {
 
 class NearlyInTwo {
   static constexpr int W = pack_of_doubles;
-  static constexpr double half_unit = 0x1p-53;
-
-  static constexpr double least_scaled = 0x1p-600;
+  static constexpr double half_unit = 0x1p-53, least_scaled = 0x1p-600;
 
   const double scale_;
   PackParts so_far_;
@@ -250,8 +248,9 @@ class NearlyInTwo {
     return each([](auto v, auto size, auto enough, auto by) { return size < enough ? decltype(v){} : v * by; }, x, magnitude(x), least, scale);
   }
 
-  // Additions in a pack lose at most half_unit of W of the largest, each time again where that is added up, and two more for each
-  // pack half_unit of what was lost so far.
+  // Additions in a pack lose at most half_unit of W of the largest, and of what they lose half_unit where that is added up. Beside
+  // these, three additions for each pack lose half_unit of what was lost so far, as the Total left of its second number: here it
+  // is two for each element.
   double reach() const {
     constexpr double in_packs = (4 * W * W + 2 * W) * half_unit;
     const double added = 2 * static_cast<double>(count_ + 1) * half_unit * (in_packs * largest_ + most_lost_);
@@ -319,17 +318,18 @@ class NearlyInTwo {
   }
 };
 
-// Prefixes after a Total, to which `add` adds elements: so many from there on. There is room for whole packs, in x of zeros.
+// Prefixes after a Total, to which `add` adds elements: so many from there on. There is room for whole packs, in x of zeros. False if
+// most were not told by their bounds, and had to be walked.
 template <class Add>
-FW_OUTLINE void prefixes_nearly_in_two(const double* x, int64_t n, Total& total, Dtype dtype, double* out, Add&& add) {
+FW_OUTLINE bool prefixes_nearly_in_two(const double* x, int64_t n, Total& total, Dtype dtype, double* out, Add&& add) {
   constexpr int ordinary = 900, all = 1024;
   const auto load_some = [x](int64_t i, auto) FW_INLINED { return load<double, pack_of_doubles>(x + i).v[0]; };
   const int above = exponents_of(n, load_some).above;
-  if (total.is_special() || above > all) return total.prefixes(x, n, 1, dtype, out);
+  if (total.is_special() || above > all) return total.prefixes(x, n, 1, dtype, out), false;
   const bool large = above > ordinary || std::fabs(total.rounded({}, Dtype::float64)) > 0x1p900;
   const double scale = large ? 0x1p-200 : 1;
   std::optional<NearlyInTwo> sums;
-  int64_t added = 0;
+  int64_t added = 0, walked = 0;
   for (int64_t first = 0; first < n; first += NearlyInTwo::chunk) {
     const int64_t some = std::min(n - first, NearlyInTwo::chunk);
     if (!sums) sums.emplace(total, scale);
@@ -337,9 +337,11 @@ FW_OUTLINE void prefixes_nearly_in_two(const double* x, int64_t n, Total& total,
     add(added, first - added);
     total.prefixes(x + first, some, 1, dtype, out + first);
     added = first + some;
+    walked += some;
     sums.reset();
   }
   add(added, n - added);
+  return 2 * walked <= n;
 }
 
 // ---- and the rounding

@@ -1,5 +1,5 @@
 // Exact scans: every prefix rounded once. Plain prefixes are exact, and the flags prove it, in one double each or else in
-// two. Where both fail, a segment is cut on levels, or else walked with a Total, of which a word holds the upper part.
+// two. Where both fail, two doubles lose less than a bound; or a segment is walked with a Total, of which a word holds the upper part.
 #pragma once
 #include <optional>
 
@@ -37,7 +37,7 @@ struct ExactScan : ScanWork<F> {
   struct Line {
     TwoParts<1> held = absence<InTwo, 1>();
     double anchor = -1;  // none yet
-    Patience in_one, in_two;
+    Patience in_one, in_two, nearly;
     Stretches<F> stretches;
     std::optional<Total> total;  // which most lines never need
     bool deep = false;           // whether it is there
@@ -73,11 +73,11 @@ struct ExactScan : ScanWork<F> {
   FW_OUTLINE void walk(const S* in, int64_t n, int64_t stride, Line& line, double* out, int64_t out_stride) const {
     double wide[segment_size], results[segment_size];  // out may be where in is
     line.sink();
-    if (stride == size && out_stride == 1 && n >= least_nearly) {
+    if (stride == size && out_stride == 1 && n >= least_nearly && line.nearly.lasts()) {
       widen<W>(wide, in, n);
-      prefixes_nearly_in_two(wide, n, *line.total, plan.sink.dtype, results, [&](int64_t first, int64_t some) {
+      line.nearly.learn(prefixes_nearly_in_two(wide, n, *line.total, plan.sink.dtype, results, [&](int64_t first, int64_t some) {
         line.stretches.add(*line.total, in + first, some);
-      });
+      }));
       std::copy_n(results, n, out);
     } else {
       const char* x = reinterpret_cast<const char*>(in);

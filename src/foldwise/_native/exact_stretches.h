@@ -6,7 +6,8 @@
 namespace foldwise::FOLDWISE_ISA {
 
 // Elements that lie one after the other are added in one of four ways:
-//   plainly            parts of doubles, under one check of the flags; float16 in words of 32 bits, or on levels, which hold all of them
+//   plainly            parts of doubles, under one check of the flags; float16 in words of 32 bits, or on levels, which hold all of them;
+//                      bfloat16 in floats
 //   counted            in one unit, by integers or by two doubles each, when they are some forty binades apart
 //   on a grid          all of them cut at the same places: other numbers as far apart, or farther
 //   by bits            one after the other, by their signs and exponents

@@ -108,8 +108,10 @@ class WholeNumbers {
 
   // Adds up to `most_counted` elements, unless the flags say that they are not whole, or too large.
   static FW_INLINE bool add(Total& total, const S* p, int64_t count, Exponents here, int64_t ahead = prefetch_distance) {
-    const int places = is_half ? 24 : 63 - here.above;
-    if (places < -126 || places > 127) return false;
+    // Where a word has bits to spare, half of them are above: not all elements were seen.
+    const int idle = binades - (here.above - here.below), most = 63 - idle / 2 - here.above;
+    const int places = is_half ? 24 : std::min(most, 127);
+    if (places < -126 || (!is_half && most - places > idle - idle / 2)) return false;
     Words wrapped[vectors * per_vector];
     Doubles near;
     clear_flags();
