@@ -91,6 +91,9 @@ struct Arg {
     return gathered;
   }
 
+  template <class V>
+  static FW_INLINE V more(V x, V y) { return largest ? (x > y ? x : y) : (x < y ? x : y); }
+
   // Two vectors are compared with each other to learn whether either holds a NaN. What is far is asked for beside each line.
   template <bool far>
   static FW_INLINE A extreme_of(const S* p, int64_t n) {
@@ -99,7 +102,6 @@ struct Arg {
     V best[group];
     repeat<group>([&](int g) FW_INLINED { best[g] = splat<A, W>(Fold::absent()).v[0]; });
     auto odd = best[0] != best[0];
-    const auto more = [](V x, V y) { return largest ? (x > y ? x : y) : (x < y ? x : y); };
     int64_t i = 0;
     for (; i + group * W <= n; i += group * W) {
       V x[group];
@@ -186,7 +188,6 @@ struct Arg {
     if constexpr (std::is_floating_point_v<A>) {
       if (lanes_where(odd)) return place_of_nan<S, A, W>(p, n, last);
     }
-    const auto more = [](V x, V y) { return largest ? (x > y ? x : y) : (x < y ? x : y); };
     const V all = more(more(best[0], best[1]), more(best[2], best[3]));
     const V value = splat<A, W>(folded<Fold, W>(typename T::Acc{{all}}).value[0]).v[0];
     return last ? end_of<true>(best, at, value, n) : end_of<false>(best, at, value, n);

@@ -26,7 +26,7 @@ struct Strips : ReduceWork<F> {
 
   const Axis& kept;
   const bool contiguous;
-  const bool few;  // rows, so that strips are wider
+  const bool few;  // rows, in registers, so that strips are wider; steps that are long are sooner done with columns side by side
   // Columns that fill vectors where they lie. Those left over are a strip of their own: a vector whose first columns are
   // in another strip, too, unless there are too few for any.
   const int64_t even;
@@ -38,7 +38,7 @@ struct Strips : ReduceWork<F> {
       : Work(p),
         kept(inner_kept()),
         contiguous(p.source.direct && kept.x == size),
-        few(contiguous && p.fold_rank == 1 && p.count <= (takes_twice_few && !prefetch ? 2 : 1) * few_rows),
+        few(!F::heavy && contiguous && p.fold_rank == 1 && p.count <= (takes_twice_few && !prefetch ? 2 : 1) * few_rows),
         even(contiguous ? kept.size / W * W : kept.size),
         whole_columns(few ? few_rows_columns : columns_for(p)),
         even_strips((even + whole_columns - 1) / whole_columns),
@@ -140,7 +140,9 @@ struct Columns : Strips<F> {
         for (int64_t unit = first; unit < last; ++unit) {
           const Rows<S> rows = rows_of(unit, 0, room);
           note(guarded<F>([&]<class G>(G) FW_INLINED {
-            if (few) return finish_row<G>(unit, [&](int64_t v) FW_INLINED { return few_rows_vector<G, In::takes_twice_few>(rows, v * W); });
+            if (few) {
+              return finish_row<G>(unit, [&](int64_t v) FW_INLINED { return few_rows_vector<G, In::takes_twice_few>(rows, v * W); });
+            }
             auto* lanes_of_g = reinterpret_cast<typename Terms<G>::Acc*>(tile.data);
             const int64_t width = vectors_of(unit);
             const auto* results = fold_rows<G>(rows, lanes, width, prefetch, lanes_of_g);

@@ -274,12 +274,16 @@ constexpr int64_t few_rows = 8;
 template <class G, int most, bool twice = false, class RowAt>
 FW_INLINE typename Terms<G>::Acc few_rows_vector(int64_t rows, RowAt&& row_at) {
   typename Terms<G>::Acc acc[most];
-  repeat<most>([&](int r) FW_INLINED {
+  const auto each = [&]<int count>(std::integral_constant<int, count>, auto&& act) FW_INLINED {
+    if constexpr (!G::heavy) repeat<count>(act);
+    else for (int r = 0; r < count; ++r) act(r);
+  };
+  each(std::integral_constant<int, most>{}, [&](int r) FW_INLINED {
     if (r < rows) acc[r] = G::start(row_at(r));
     if (twice && r + most < rows) acc[r] = G::merge(acc[r], G::start(row_at(r + most)));
   });
   const auto join = [&](auto half) FW_INLINED {
-    if constexpr (half < most) repeat<half>([&](int r) FW_INLINED {
+    if constexpr (half < most) each(half, [&](int r) FW_INLINED {
       if (r + half < rows) acc[r] = G::merge(acc[r], acc[r + half]);
     });
   };
