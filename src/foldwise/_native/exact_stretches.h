@@ -27,7 +27,7 @@ class Stretches {
   // so many spans more go by bits.
   Patience floats_{3}, plain_{3}, whole_, counted_;
   bool plainly_ = false;
-  int by_bits_ = 0;
+  int64_t by_bits_ = 0;
   static constexpr Exponents unseen{above_all, of_nothing};
   Exponents seen_ = unseen;   // of elements that were not plain
   int exponent_ = above_all;  // of the last grid, if there was one
@@ -43,7 +43,8 @@ class Stretches {
       const bool apart = some == count && next && next != p + some;
       const Ahead ahead{apart ? (next - p) * int64_t{sizeof(S)} : sequence_prefetch_distance(), apart, 0, next != nullptr};
       if (by_bits_ > 0) {
-        --by_bits_;
+        some = std::min(count, by_bits_ * on_grid);
+        by_bits_ -= (some + on_grid - 1) / on_grid;
         add_by_bits(total, p, some);
       } else if (const int64_t first = plainly_ ? some : std::min(a_try, some); add_plainly(total, p, first, ahead)) {
         some = first;
@@ -202,7 +203,7 @@ class Stretches {
   // Elements as they are summed, be it in a wider type, are handed on some at a time.
   template <class Wide>
   static void add_bits_of(Total& total, const S* p, int64_t count) {
-    constexpr int64_t most = 32768 / sizeof(Wide);
+    constexpr int64_t most = 65536 / sizeof(Wide);
     Wide some[most + W];
     for (int64_t here; count; p += here, count -= here) {
       here = std::min(count, most);
