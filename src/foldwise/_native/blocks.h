@@ -72,6 +72,19 @@ struct Cursor {
   FW_INLINE int64_t left_in_line() const { return rank ? axes[rank - 1].size - index[rank - 1] : 1; }
 };
 
+// The innermost axis that is kept; of a single output, a point.
+inline const Axis& innermost_kept(const ReducePlan& plan) {
+  static constexpr Axis point{1, 0, 0, 0};
+  return plan.kept_rank ? plan.kept[plan.kept_rank - 1] : point;
+}
+
+// From one to the next of the elements that an output folds, along the innermost axis.
+inline int64_t innermost_step(const ReducePlan& plan, int64_t item) { return plan.fold_rank ? plan.fold[plan.fold_rank - 1].x : item; }
+// Whether what an output folds lies in one piece.
+inline bool rows_lie_whole(const ReducePlan& plan, int64_t item) {
+  return plan.source.direct && plan.fold_rank <= 1 && innermost_step(plan, item) == item;
+}
+
 // ---- in
 
 template <int Bytes> struct WordOf;

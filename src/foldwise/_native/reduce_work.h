@@ -30,7 +30,7 @@ struct ReduceWork {
   const bool prefetch;
   std::atomic<bool> fits{true};
 
-  explicit ReduceWork(const ReducePlan& p)
+  FW_OUTLINE explicit ReduceWork(const ReducePlan& p)
       : plan(p),
         reader(p.source, absent_source<S, A>(F::absent())),
         scatter(scatter_for<A>(p.sink.dtype)),
@@ -40,21 +40,9 @@ struct ReduceWork {
   // Of an element: so much memory takes as long.
   int64_t weight() const { return of_doubles && prefetch ? size : size * effort; }
 
-  const Axis& inner_kept() const {
-    static constexpr Axis point{1, 0, 0, 0};
-    return plan.kept_rank ? plan.kept[plan.kept_rank - 1] : point;
-  }
-  const Axis& inner_fold() const {
-    static constexpr Axis point{1, sizeof(S), 0, 0};
-    return plan.fold_rank ? plan.fold[plan.fold_rank - 1] : point;
-  }
-  // Whether what an output folds lies in one piece.
-  bool rows_lie_whole() const { return plan.source.direct && plan.fold_rank <= 1 && inner_fold().x == size; }
+  const Axis& inner_kept() const { return innermost_kept(plan); }
   Cursor kept_cursor(int rank, int64_t position) const {
     return Cursor(plan.kept, rank, plan.source.x, plan.source.mask, position);
-  }
-  Cursor fold_cursor(const char* x, const char* mask, int64_t position) const {
-    return Cursor(plan.fold, plan.fold_rank, x, mask, position);
   }
   void note(bool fit) {
     if (!fit) fits.store(false, std::memory_order_relaxed);
@@ -92,8 +80,7 @@ struct ReduceWork {
 #define FOLDWISE_REDUCE_WORK(F)                                                                               \
   using Work = ReduceWork<F>;                                                                                 \
   using Work::plan, Work::reader, Work::scatter, Work::blocks, Work::prefetch, Work::fits, Work::inner_kept;  \
-  using Work::inner_fold, Work::rows_lie_whole, Work::kept_cursor, Work::fold_cursor, Work::note;             \
-  using Work::join;                                                                                           \
+  using Work::kept_cursor, Work::note, Work::join;                                                            \
   using Work::W, Work::L, Work::size, Work::effort, Work::weight;                                             \
   using typename Work::T, typename Work::S, typename Work::A, typename Work::C, typename Work::Acc;           \
   using typename Work::CarefulAcc;

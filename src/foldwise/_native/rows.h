@@ -8,18 +8,20 @@
 namespace foldwise::FOLDWISE_ISA {
 
 // Where the rows of a block lie: evenly spaced, or each at a place of its own.
-template <class S>
-struct Rows {
+struct RowPlaces {
   const char* first;
   int64_t stride;
   const char* const* places;
   int64_t count;
 
+  // How far from a row lies one that is read later, in bytes, where they are evenly spaced.
+  FW_INLINE int64_t ahead(int64_t row, int64_t later) const { return (later - row) * stride; }
+};
+template <class S>
+struct Rows : RowPlaces {
   FW_INLINE const S* operator()(int64_t row) const {
     return reinterpret_cast<const S*>(places ? places[row] : first + row * stride);
   }
-  // How far from a row lies one that is read later, in bytes, where they are evenly spaced.
-  FW_INLINE int64_t ahead(int64_t row, int64_t later) const { return (later - row) * stride; }
 };
 
 // What is read soon where some rows are read side by side: what lies further on in them; towards their ends, and from short ones,

@@ -1,5 +1,6 @@
 // Short rows: whole rows of at most one block, or a few where they lie, W of them at a time.
 #pragma once
+#include "batches.h"
 #include "exact_rounding.h"
 #include "exact_stretches.h"
 #include "reduce_work.h"
@@ -13,7 +14,7 @@ struct ShortRows : ReduceWork<F> {
   using Work::Work;
 
   static constexpr int64_t most_row_blocks = 8;
-  static constexpr int64_t few = 256, batch = size == 2 ? 4 * few : few;
+  static constexpr int64_t batch = (size == 2 ? 4 : 1) * RowFold::few;
   static constexpr int64_t least_in_floats = 64;
   static constexpr int64_t least_spread = 1024 / size;  // elements for which what is fetched is spread over the reading
   static constexpr int64_t least_unasked = 512;         // bytes of a row
@@ -26,7 +27,7 @@ struct ShortRows : ReduceWork<F> {
 
   // Whether rows of that length are for here.
   bool suits() const {
-    return blocks <= 1 || (blocks <= most_row_blocks && rows_lie_whole() && (!plan.company || plan.count <= most_in_company));
+    return blocks <= 1 || (blocks <= most_row_blocks && rows_lie_whole(plan, size) && (!plan.company || plan.count <= most_in_company));
   }
 
   // What is fetched ahead of a row: what follows in memory, or where rows lie apart a later one.
@@ -261,53 +262,32 @@ struct ShortRows : ReduceWork<F> {
   }
 
   bool run() {
-    const Axis& kept = inner_kept();
-    const bool direct = rows_lie_whole();
-    const int64_t item = item_size(plan.source.dtype);
-    // Rows one after the other: if they are converted, all at once.
-    const bool adjoin = !plan.source.mask && plan.fold_rank <= 1 && inner_fold().x == item && kept.x == plan.count * item;
-    const bool narrow = adjoin && plan.count >= 2 && plan.count <= most_interleaved_words && kept.size >= few;
-    // Of narrow rows results are a part of what memory moves: they go past the caches, from where a line of cache begins.
-    const int64_t result = is_exact<F> ? item_size(plan.sink.dtype) : sizeof(A);
-    const bool plainly = is_exact<F> ? plan.sink.kept == Kept::result : plan.sink.direct;
-    const bool streams = narrow && plainly && kept.out == result && plan.outputs * result > stream_bytes;
-    divide(plan, plan.outputs, plan.count * weight(), [&](int64_t first, int64_t last) {
-      S gathered[2 * T::block];
-      A results[batch];
-      [[maybe_unused]] std::conditional_t<is_exact<F>, Tried, Patience> tried;
-      Cursor at = kept_cursor(plan.kept_rank, first);
-      while (first < last) {
-        int64_t rows = std::min({at.left_in_line(), last - first, batch, std::max<int64_t>(W, most_elements / plan.count)});
-        char* out = plan.sink.out + at.out;
-        if (streams && rows == batch) rows -= reinterpret_cast<std::uintptr_t>(out) / result % (64 / result);
-        const char* x = at.x;
-        int64_t stride = kept.x;
-        if (!direct) {
-          rows = std::clamp<int64_t>(2 * T::block / plan.count, 1, rows);
-          if (adjoin) reader.gather(gathered, x, item, rows * plan.count);
-          else for (int64_t i = 0; i < rows; ++i) {
-            Cursor from = fold_cursor(at.x + i * kept.x, at.mask + i * kept.mask, 0);
-            reader.sequence(gathered + i * plan.count, from, plan.count);
-          }
-          x = reinterpret_cast<const char*>(gathered);
-          stride = plan.count * size;
-        }
-        if constexpr (is_exact<F>) {
-          fold_exactly(narrow, x, stride, rows, streams ? reinterpret_cast<char*>(results) : out, tried);
-        } else {
-          const bool in_place = plan.sink.direct && !streams && (rows == 1 || kept.out == result);
-          A* to = in_place ? reinterpret_cast<A*>(out) : results;
-          note(fold_rows(narrow, x, stride, rows, to));
-          if (!streams && !in_place) scatter(out, kept.out, results, rows);
-        }
-        if (streams) stream(out, reinterpret_cast<const char*>(results), rows * result);
-        at.advance(rows);
-        first += rows;
-      }
-      if (streams) finish_streaming();
-    });
+    fold_in_batches(plan, told, this, weight());
     return fits;
   }
+
+ private:
+  static void open(void* state) {
+    if constexpr (is_exact<F>) new (state) Tried;
+  }
+  static void read(const void* reduction, char* to, Cursor& from, int64_t count) {
+    static_cast<const ShortRows*>(reduction)->reader.sequence(reinterpret_cast<S*>(to), from, count);
+  }
+  static void fold(void* reduction, void* state, const RowBatch& of) {
+    auto& self = *static_cast<ShortRows*>(reduction);
+    if constexpr (is_exact<F>) {
+      self.fold_exactly(of.narrow, of.x, of.stride, of.rows, of.waits ? of.room : of.out, *static_cast<Tried*>(state));
+    } else {
+      const int64_t out = self.inner_kept().out;
+      const bool in_place = self.plan.sink.direct && !of.waits && (of.rows == 1 || out == sizeof(A));
+      A* to = reinterpret_cast<A*>(in_place ? of.out : of.room);
+      self.note(self.fold_rows(of.narrow, of.x, of.stride, of.rows, to));
+      if (!of.waits && !in_place) self.scatter(of.out, out, to, of.rows);
+    }
+  }
+  static constexpr RowFold told{size, W, T::block, batch, most_elements, is_exact<F>, open, read, fold};
+  static_assert(sizeof(std::conditional_t<is_exact<F>, Tried, char>) <= RowFold::state_bytes && 2 * T::block * size <= RowFold::gathered_bytes &&
+                batch * static_cast<int64_t>(sizeof(A)) <= RowFold::room_bytes);
 };
 
 }  // namespace foldwise::FOLDWISE_ISA

@@ -1,0 +1,85 @@
+// Compiled once per ISA, as what it calls is.
+#include "strips.h"
+
+#include "lines.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+namespace {
+
+constexpr int64_t least_columns = 128;
+constexpr int64_t gathered_bytes = 1 << 20, gathered_ahead = 8;  // rows
+
+}  // namespace
+
+Strips::Strips(const ReducePlan& plan, const StripKind& kind, const void* reduction, int64_t weight, bool prefetch)
+    : plan_(plan),
+      kind_(kind),
+      reduction_(reduction),
+      blocks_((plan.count + kind.block - 1) / kind.block),
+      prefetch_(prefetch),
+      kept(innermost_kept(plan)),
+      contiguous(plan.source.direct && kept.x == kind.item),
+      few(contiguous && plan.fold_rank == 1 && plan.count <= (prefetch ? kind.few : kind.few_in_cache)),
+      even(contiguous ? kept.size / kind.vector * kind.vector : kept.size),
+      whole_columns(few ? few_rows_columns : columns_for(weight)),
+      even_strips((even + whole_columns - 1) / whole_columns),
+      per_line(even_strips + (even < kept.size)),
+      count(plan.outputs / kept.size * per_line),
+      unit_columns(even ? std::min(whole_columns, even) : kept.size),
+      unit_bytes(plan.count * unit_columns * weight),
+      most_rows(std::min(kind.block, plan.count)),
+      vectors((unit_columns + kind.vector - 1) / kind.vector) {}
+
+// So wide that a row of a strip is worth a walk to it, and no wider than every thread has a strip, unless there are rows
+// enough to be shared out. Of rows that are gathered, as many as stay in the second cache.
+int64_t Strips::columns_for(int64_t weight) const {
+  const int64_t W = kind_.vector, lines = plan_.outputs / kept.size;
+  int64_t columns = kind_.tile_columns;
+  if (!contiguous) {
+    columns = std::clamp<int64_t>(gathered_bytes / kind_.item / std::clamp<int64_t>(plan_.count, 1, kind_.block) / W, 2, 32) * W;
+  }
+  const int threads = shares_rows() ? 1 : threads_for(plan_.count * plan_.outputs * weight);
+  while (columns > least_columns && lines * ((even + columns - 1) / columns) < threads) columns = (columns / 2 + W - 1) / W * W;
+  return columns;
+}
+
+bool Strips::shares_rows() const { return blocks_ >= 4 * thread_count(); }
+
+Cursor Strips::start_of(int64_t unit) const {
+  return Cursor(plan_.kept, plan_.kept_rank - 1, plan_.source.x, plan_.source.mask, unit / per_line);
+}
+char* Strips::out_of(int64_t unit) const { return plan_.sink.out + start_of(unit).out + column_of(unit) * kept.out; }
+
+StripRoom Strips::room() const {
+  const bool as_they_lie = contiguous && (even == kept.size || kept.size >= kind_.vector);
+  return {Tiles<const char*>(contiguous && plan_.fold_rank != 1 ? most_rows : 0),
+          Tiles<char>(as_they_lie ? 0 : most_rows * vectors * kind_.vector * kind_.item)};
+}
+
+RowPlaces Strips::rows_of(int64_t unit, int64_t first, int64_t rows, const StripRoom& room) const {
+  const Cursor start = start_of(unit);
+  const int64_t skipped = skipped_of(unit), columns = columns_of(unit) + skipped, column = column_of(unit) - skipped;
+  const char* x = start.x + column * kept.x;
+  const bool as_they_lie = contiguous && columns % kind_.vector == 0;
+  if (as_they_lie && plan_.fold_rank == 1) {
+    const int64_t stride = plan_.fold[0].x;
+    return {x + first * stride, stride, nullptr, rows};
+  }
+  Cursor from(plan_.fold, plan_.fold_rank, x, start.mask + column * kept.mask, first);
+  if (as_they_lie) {
+    for (int64_t r = 0; r < rows; ++r, from.advance(1)) room.places.data[r] = from.x;
+    return {nullptr, 0, room.places.data, rows};
+  }
+  const int64_t padded = (columns + kind_.vector - 1) / kind_.vector * kind_.vector, row_bytes = padded * kind_.item;
+  const bool fetches = prefetch_ && kept.x <= 64 && plan_.fold_rank;
+  for (int64_t r = 0; r < rows; ++r, from.advance(1)) {
+    if (fetches && r + gathered_ahead < rows) {
+      fetch_lines(from.x + gathered_ahead * plan_.fold[plan_.fold_rank - 1].x, columns * kept.x, true);
+    }
+    kind_.read(reduction_, room.gathered.data + r * row_bytes, from.x, from.mask, kept, columns, padded);
+  }
+  return {room.gathered.data, row_bytes, nullptr, rows};
+}
+
+}  // namespace foldwise::FOLDWISE_ISA

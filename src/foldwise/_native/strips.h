@@ -1,0 +1,68 @@
+// Strips of columns, whatever folds them: how wide they are, and where their rows lie.
+#pragma once
+#include "blocks.h"
+#include "rows.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+// What there is to know of a fold.
+struct StripKind {
+  int64_t item, vector;       // bytes of an element as it is read; elements of a vector
+  int64_t block;              // rows that are handed on at once
+  int64_t tile_columns;       // of a strip that lies whole
+  int64_t few, few_in_cache;  // so many rows stay in registers: strips are wider
+  // Columns of a row, and after them, up to whole vectors, what is absent.
+  void (*read)(const void* reduction, char* to, const char* x, const char* mask, const Axis& along, int64_t columns, int64_t padded);
+};
+
+// Where the rows of a strip lie, or those rows gathered.
+struct StripRoom {
+  Tiles<const char*> places;
+  Tiles<char> gathered;
+};
+
+class Strips {
+  const ReducePlan& plan_;
+  const StripKind& kind_;
+  const void* const reduction_;  // handed back to `read`
+  const int64_t blocks_;
+  const bool prefetch_;
+
+ public:
+  static constexpr int64_t few_rows_columns = 4096;
+
+  const Axis& kept;
+  const bool contiguous;
+  const bool few;
+  // Columns that fill vectors where they lie. Those left over are a strip of their own: a vector whose first columns are
+  // in another strip, too, unless there are too few for any.
+  const int64_t even;
+  const int64_t whole_columns, even_strips, per_line, count;
+  const int64_t unit_columns, unit_bytes;
+  const int64_t most_rows, vectors;
+
+  // `weight`: bytes that are read in the time that an element takes.
+  Strips(const ReducePlan& plan, const StripKind& kind, const void* reduction, int64_t weight, bool prefetch);
+
+  bool shares_rows() const;
+  int64_t columns_of(int64_t unit) const {
+    const int64_t first = column_of(unit);
+    return first < even ? std::min(whole_columns, even - first) : kept.size - even;
+  }
+  int64_t skipped_of(int64_t unit) const {
+    return contiguous && kept.size >= kind_.vector && column_of(unit) == even ? kind_.vector - (kept.size - even) : 0;
+  }
+  int64_t vectors_of(int64_t unit) const { return (columns_of(unit) + skipped_of(unit) + kind_.vector - 1) / kind_.vector; }
+  char* out_of(int64_t unit) const;
+
+  StripRoom room() const;
+  // Some rows of one strip, columns padded to whole vectors: as they lie, or gathered.
+  RowPlaces rows_of(int64_t unit, int64_t first, int64_t rows, const StripRoom& room) const;
+
+ private:
+  int64_t columns_for(int64_t weight) const;
+  int64_t column_of(int64_t unit) const { return std::min(unit % per_line * whole_columns, even); }
+  Cursor start_of(int64_t unit) const;
+};
+
+}  // namespace foldwise::FOLDWISE_ISA
