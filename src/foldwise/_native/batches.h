@@ -5,7 +5,8 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
-// Some rows, evenly spaced, and the place of their results, or the room in which these wait for their way past the caches.
+// Some rows, evenly spaced, and the place of their results; room for those that are not written there at once: they wait for their
+// way past the caches, or are converted.
 struct RowBatch {
   const char* x;
   int64_t stride, rows;

@@ -84,7 +84,7 @@ class Words {
 
  public:
   static constexpr int64_t most = int64_t{1} << (63 - sum_bits);
-  static constexpr int64_t worth_it = sizeof(words_) / 32;  // to be cleared, and looked at
+  static constexpr int64_t worth_it = low_bits ? 3072 : 256;  // to be cleared, and looked at
 
   Words(const Float* x, int64_t count) : words_{} {
     int64_t i = 0;
