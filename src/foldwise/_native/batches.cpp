@@ -36,7 +36,7 @@ struct Batches {
   void run(int64_t first, int64_t last) const {
     alignas(64) char gathered[RowFold::gathered_bytes], room[RowFold::room_bytes];
     alignas(64) char state[RowFold::state_bytes];
-    fold.open(state);
+    if (fold.open) fold.open(state);
     Cursor at(plan.kept, plan.kept_rank, plan.source.x, plan.source.mask, first);
     while (first < last) {
       const int64_t most = std::min(fold.most_rows, std::max(fold.vector, fold.most_elements / plan.count));

@@ -22,7 +22,7 @@ struct RowFold {
   int64_t item, vector, block;      // bytes of an element as it is read; elements of a vector, and of a block
   int64_t most_rows, most_elements;  // of a batch, but for one vector of rows
   bool rounds;                      // whether results are in the dtype that they are wanted in, whatever it is
-  void (*open)(void* state);        // of a thread's batches
+  void (*open)(void* state);        // of a thread's batches; or null
   void (*read)(const void* reduction, char* to, Cursor& from, int64_t count);
   void (*fold)(void* reduction, void* state, const RowBatch& batch);
 };

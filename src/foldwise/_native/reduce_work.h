@@ -30,7 +30,7 @@ struct ReduceWork {
   const bool prefetch;
   std::atomic<bool> fits{true};
 
-  FW_OUTLINE explicit ReduceWork(const ReducePlan& p)
+  explicit ReduceWork(const ReducePlan& p)
       : plan(p),
         reader(p.source, absent_source<S, A>(F::absent())),
         scatter(scatter_for<A>(p.sink.dtype)),

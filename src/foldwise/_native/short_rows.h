@@ -267,8 +267,10 @@ struct ShortRows : ReduceWork<F> {
   }
 
  private:
-  static void open(void* state) {
-    if constexpr (is_exact<F>) new (state) Tried;
+  static void open(void* state) { new (state) Tried; }
+  static constexpr auto opens() -> void (*)(void*) {
+    if constexpr (is_exact<F>) return open;
+    else return nullptr;
   }
   static void read(const void* reduction, char* to, Cursor& from, int64_t count) {
     static_cast<const ShortRows*>(reduction)->reader.sequence(reinterpret_cast<S*>(to), from, count);
@@ -285,7 +287,7 @@ struct ShortRows : ReduceWork<F> {
       if (!of.waits && !in_place) self.scatter(of.out, out, to, of.rows);
     }
   }
-  static constexpr RowFold told{size, W, T::block, batch, most_elements, is_exact<F>, open, read, fold};
+  static constexpr RowFold told{size, W, T::block, batch, most_elements, is_exact<F>, opens(), read, fold};
   static_assert(sizeof(std::conditional_t<is_exact<F>, Tried, char>) <= RowFold::state_bytes && 2 * T::block * size <= RowFold::gathered_bytes &&
                 batch * static_cast<int64_t>(sizeof(A)) <= RowFold::room_bytes);
 };
