@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,6 +15,7 @@ from test_threads import in_a_child, needs_fork
 from trees import Array
 
 import foldwise as fw
+from foldwise import _native
 
 COUNT = 4_000_000  # of float32: far above what counts as large
 
@@ -106,6 +108,26 @@ def test_results_live_on_after_a_fork() -> None:
 
     assert in_a_child(use_and_free)
     assert is_ramp(result, 4)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/smaps"), reason="nothing tells which pages are mapped")
+def test_constants_are_at_hand() -> None:
+    """Kernels that leave out all of a constant nobody has looked at are slow, here and in children of this process."""
+
+    def at_hand() -> bool:
+        constants, sizes = False, {"Size:": 0, "Rss:": 0}
+        library = os.path.realpath(_native.__file__)
+        for line in pathlib.Path("/proc/self/smaps").read_text().splitlines():
+            words = line.split()
+            if not words[0].endswith(":"):
+                constants = words[1] == "r--p" and line.endswith(library)
+            elif constants and words[0] in sizes:
+                sizes[words[0]] += int(words[1])
+        return sizes["Size:"] == sizes["Rss:"] > 0
+
+    assert at_hand()
+    if hasattr(os, "fork"):
+        assert in_a_child(at_hand)
 
 
 @pytest.mark.skipif("LD_PRELOAD" in os.environ, reason="sanitizers take memory of their own")

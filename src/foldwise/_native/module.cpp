@@ -368,6 +368,7 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, "foldwise._native", nullptr, -1
 }  // namespace foldwise
 
 PyMODINIT_FUNC PyInit__native() {
+  foldwise::keep_constants_at_hand();
   import_array();
   if (!foldwise::ready_direct()) return nullptr;
   PyObject* module = PyModule_Create(&foldwise::definition);

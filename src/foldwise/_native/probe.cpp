@@ -3,9 +3,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <iterator>
 
 #include "threads.h"
 
+#if defined(__linux__)
+#include <link.h>
+#include <pthread.h>
+#endif
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
@@ -90,6 +95,54 @@ void in_pieces(std::int64_t bytes, Body&& body) {
 }
 
 }  // namespace
+
+#if defined(__linux__)
+namespace {
+
+constexpr char constant[] = "one of those";
+
+// Where they lie: in one or two segments of the library, which are found once, as whoever forks must not ask the loader.
+struct Segment {
+  const char *first, *last;
+};
+Segment constants[8];
+
+int find_constants(dl_phdr_info* library, std::size_t, void*) {
+  const auto of = [&](const auto& header) {
+    const char* first = reinterpret_cast<const char*>(library->dlpi_addr + header.p_vaddr);
+    return Segment{first, first + header.p_memsz};
+  };
+  const auto* headers = library->dlpi_phdr;
+  const auto* end = headers + library->dlpi_phnum;
+  const auto* ours = std::find_if(headers, end, [&](const auto& header) {
+    return header.p_type == PT_LOAD && of(header).first <= constant && constant < of(header).last;
+  });
+  if (ours == end) return 0;
+  Segment* next = constants;
+  std::for_each(headers, end, [&](const auto& header) {
+    if (header.p_type == PT_LOAD && header.p_flags == ours->p_flags && next < std::end(constants)) *next++ = of(header);
+  });
+  return 1;
+}
+
+// Between two of them, as it may be: AddressSanitizer is not asked.
+__attribute__((no_sanitize("address"))) void look_at_constants() {
+  constexpr std::uintptr_t page = 4096;
+  for (auto [first, last] : constants) {
+    for (; first < last; first += page - reinterpret_cast<std::uintptr_t>(first) % page) *static_cast<const volatile char*>(first);
+  }
+}
+
+}  // namespace
+
+void keep_constants_at_hand() {
+  dl_iterate_phdr(find_constants, nullptr);
+  look_at_constants();
+  pthread_atfork(nullptr, nullptr, look_at_constants);
+}
+#else
+void keep_constants_at_hand() {}
+#endif
 
 std::uint64_t probe_read(const char* data, std::int64_t bytes) {
   std::atomic<std::uint64_t> all{0};

@@ -15,6 +15,11 @@ extern const bool zen5;
 // AMD's Zen 3 had better be asked for lines that are near, and without the pauses that suit others.
 extern const bool zen3;
 
+// Looks at a byte of every page of this library's constants, now and in every process that forks. An instruction that leaves out all
+// elements of what it reads from a page that nobody has looked at does not fetch it: the processor asks anew each time whether it may,
+// and takes some 20 ns to. So the speed of a kernel would depend on where the linker put its constants.
+void keep_constants_at_hand();
+
 // Reads every byte on the pool's threads; the value only keeps the reading from being dropped.
 std::uint64_t probe_read(const char* data, std::int64_t bytes);
 
