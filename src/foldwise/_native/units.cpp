@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 namespace foldwise {
 
@@ -12,14 +13,63 @@ constexpr int64_t line = 64;
 constexpr int64_t chunk_bytes = 256 << 10;
 constexpr int64_t finishing_bytes = 4096;  // finishing a unit takes as long as reading so much
 
+// Where the rooms of a thread lie, one after the other. It keeps what they needed: a heap gives back what is at its end, and the kernel
+// clears fresh pages at a fraction of the speed at which a fold fills them. (Whoever looks for errors wants to see each by itself.)
+class Stack {
+#if defined(__SANITIZE_ADDRESS__)
+  static constexpr int64_t most = 0;
+#else
+  static constexpr int64_t most = 4 << 20;
+#endif
+  char* memory_ = nullptr;
+  int64_t size_ = 0, used_ = 0, rooms_ = 0, all_ = 0, needed_ = 0;
+
+ public:
+  ~Stack() {
+    delete[] std::exchange(memory_, nullptr);
+    size_ = 0;
+  }
+
+  // Null where there is no room: then they lie elsewhere.
+  char* take(int64_t bytes) {
+    if (const int64_t worth = std::min(std::max(needed_, bytes), most); !rooms_ && size_ < worth) {
+      delete[] std::exchange(memory_, nullptr);
+      size_ = 0;
+      memory_ = new char[worth];
+      size_ = worth;
+    }
+    if (bytes > size_ - used_) return nullptr;
+    ++rooms_;
+    used_ += bytes;
+    return memory_ + used_ - bytes;
+  }
+  // All that lies here or elsewhere by now.
+  void note(int64_t more) { needed_ = std::max(needed_, all_ += more); }
+  // One that is not the last is left when all are.
+  void leave(const char* from, int64_t bytes) {
+    if (from + bytes == memory_ + used_) used_ -= bytes;
+    if (--rooms_ == 0) used_ = 0;
+  }
+};
+thread_local Stack stack;
+
 }  // namespace
 
-Room::Room(int64_t bytes, char* nearby, int64_t nearby_bytes)
-    : memory_(bytes > nearby_bytes ? new char[bytes + line] : nullptr), begin_(memory_ ? memory_ : nearby) {
+Room::Room(int64_t bytes, char* nearby, int64_t nearby_bytes) : bytes_(bytes > nearby_bytes ? (bytes + 2 * line - 1) / line * line : 0) {
+  begin_ = nearby;
+  if (bytes_) {
+    begin_ = here_ = stack.take(bytes_);
+    if (!here_) begin_ = elsewhere_ = new char[bytes_];
+    stack.note(bytes_);
+  }
   begin_ += -reinterpret_cast<std::uintptr_t>(begin_) & (line - 1);
 }
 
-Room::~Room() { delete[] memory_; }
+Room::~Room() {
+  if (bytes_) stack.note(-bytes_);
+  if (here_) stack.leave(here_, bytes_);
+  delete[] elsewhere_;
+}
 
 void divide(const ReducePlan& plan, int64_t units, int64_t unit_bytes, Pieces pieces) {
   if (plan.company) plan.company->join(units, pieces);

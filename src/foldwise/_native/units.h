@@ -4,7 +4,7 @@
 
 namespace foldwise {
 
-// Memory that begins at a cache line: `nearby`, where that is enough of it.
+// Memory that begins at a cache line: `nearby`, where that is enough of it. One is left on the thread that made it.
 class Room {
  public:
   explicit Room(int64_t bytes, char* nearby = nullptr, int64_t nearby_bytes = 0);
@@ -15,7 +15,8 @@ class Room {
   char* begin() const { return begin_; }
 
  private:
-  char *memory_, *begin_;
+  const int64_t bytes_;
+  char *begin_, *here_ = nullptr, *elsewhere_ = nullptr;
 };
 
 // Has pieces done: now, or in step with those of others.
