@@ -135,6 +135,29 @@ def test_folds_that_share_a_loop(dtype: str) -> None:
             agree(y, axis, ("l2", "sum", "sumsquare", "min", "max", "mean"))
 
 
+@pytest.mark.parametrize("rows", [1500, 2300, 9000])
+@pytest.mark.parametrize("power", range(52, 64))
+def test_squares_that_only_their_sum_spoils(rows: int, power: int) -> None:
+    """Each is well within the range, and so is the norm; where their sum leaves it depends on how many there are."""
+    x = np.full((rows, 1100), 2.0**power, cases.dtype_of("bfloat16"))
+    x[::3, 5:] *= -1
+    agree(x, 0, FIVE)
+    agree(x, 0, ("l2", "sumsquare", "logsumexp"))
+
+
+@pytest.mark.parametrize("count", [64, 65, 95, 128, 200, 511, 512, 513, 1024, 1025, 2047, 2048, 2049])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int32", "int64"])
+def test_rows_about_one_block_share_a_loop(dtype: str, count: int) -> None:
+    x = values(dtype, (300_000 // count, count))
+    agree(x, 1, FIVE)
+    agree(x[::3, : count - 1], 1, FIVE)
+    if dtype in cases.FLOATS:
+        x[7::50, count // 2] = np.nan
+        x[9::60, -1] = np.inf
+        x[11::70, 0] = np.finfo("float16").max
+        agree(x, 1, FIVE)
+
+
 @pytest.mark.parametrize(("shape", "axis"), SHARED)
 def test_means_of_int64_share_a_loop(shape: tuple[int, ...], axis: Any) -> None:
     """They are exact: sums of 128 bits, which no others are."""

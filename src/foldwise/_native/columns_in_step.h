@@ -1,4 +1,4 @@
-// Columns that several reductions read: each takes the same few rows of a strip before any of them takes the next.
+// Columns that several reductions read: each takes the same few rows of a strip before any of them takes the next ones.
 #pragma once
 #include "columns.h"
 #include "joint_loop.h"
@@ -10,16 +10,16 @@ template <class F>
 struct ColumnsInStep : ReduceWork<F> {
   FOLDWISE_REDUCE_WORK(F)
 
-  // A step is every 32nd row of a window: whatever a fold accumulates in has as many lanes, or twice as many, so that these are
-  // the same rows for all, some of a lane at a time: what it holds so far waits in a register. A chunk is as many blocks as a
-  // power of two, for all of them.
-  static constexpr int64_t apart = JointLoop::apart, window = 1024, chunk = 8192;
-  static constexpr int64_t most_row_bytes = ColumnTaker::most_row_bytes;
-  static_assert(L <= 2 * apart && chunk % T::block == 0 && T::block % window == 0);
+  // A step is every 32nd row of a window: whatever a fold accumulates in has as many lanes, or twice as many, so that these are the
+  // same rows for all. Those of all windows of a chunk follow each other, and are whole lanes. A block is as many windows, and a chunk
+  // as many blocks, as a power of two, for all of them. What a step accumulates in is to stay in the first cache.
+  static constexpr int64_t apart = JointLoop::apart, window = 1024, chunk = 8192, lanes_at_once = L / apart;
+  static constexpr int64_t most_row_bytes = std::min<int64_t>(ColumnTaker::most_row_bytes, 1024 * size);
+  static_assert((L == apart || L == 2 * apart) && chunk % T::block == 0 && T::block % window == 0);
 
   const Axis& kept;
   const int64_t lines, chunks, strip_lines, strips, width;  // of whole lines of cache; the last has the columns left over, too
-  const int64_t most_vectors, tile_bytes;
+  const int64_t most_vectors, rows_made, bytes_made;        // of what a chunk leaves: its lanes, or all as one if it is alone
 
   explicit ColumnsInStep(const ReducePlan& p)
       : Work(p),
@@ -30,7 +30,8 @@ struct ColumnsInStep : ReduceWork<F> {
         strips((lines + strip_lines - 1) / strip_lines),
         width(strip_lines * line_bytes / size),
         most_vectors((width + line_bytes / size) / W),
-        tile_bytes(L * most_vectors * static_cast<int64_t>(sizeof(CarefulAcc))) {}
+        rows_made(chunks > 1 ? L : 1),
+        bytes_made(rows_made * most_vectors * static_cast<int64_t>(sizeof(CarefulAcc))) {}
 
   // As many as there may be, unless threads would have no strip.
   int64_t lines_for(const ReducePlan& p) const {
@@ -45,106 +46,144 @@ struct ColumnsInStep : ReduceWork<F> {
            is_from_memory(plan.count * plan.outputs * size);
   }
 
-  // A chunk of the rows of a strip on its way through the steps.
+  // A chunk of the rows of a strip on its way through the steps. A lane's blocks go up their tree as they end; so do lanes, as
+  // neighbours in theirs follow each other, unless they wait for those of other chunks.
   class Open : public ColumnTaker {
     const Rows<S> rows;
-    const int64_t columns, vectors, place, company;
-    const Tiles<CarefulAcc> tiles;
-    const Tiles<Acc> plain;
-    Counter<C> counter;
+    const int64_t columns, vectors, windows, place, company;
+    const bool alone;
+    const Tiles<Acc> lane_room, block_room;
+    const Tiles<CarefulAcc> made;
+    Counter<F> lanes, blocks;
     bool spoiled = false;
 
    public:
     // Whoever copies what was made does so as if the strip had as many vectors as the widest.
-    Open(const Rows<S>& some, int64_t of_columns, int64_t most_vectors, Dtype dtype, const Turns& turns)
-        : ColumnTaker{{Way::columns, part_of<F>, std::is_floating_point_v<A>, size, dtype, true}, lanes_of, took},
+    Open(const Rows<S>& some, int64_t of_columns, const ColumnsInStep& all, const Turns& turns)
+        : ColumnTaker{{Way::columns, part_of<F>, std::is_floating_point_v<A>, size, all.plan.source.dtype, true}, lanes_of, took},
           rows(some),
           columns(of_columns),
           vectors((columns + W - 1) / W),
+          windows(all.windows()),
           place(turns.place()),
           company(turns.count()),
-          tiles(counter_depth((rows.count + T::block - 1) / T::block) * L * most_vectors),
-          plain(F::guarded ? L * vectors : 0),
-          counter{tiles.data, L * vectors} {}
+          alone(all.chunks == 1),
+          lane_room((alone ? counter_depth(apart) : L) * all.most_vectors),
+          block_room(counter_depth(blocks_of(rows)) * lanes_at_once * vectors),
+          made(F::guarded ? all.rows_made * all.most_vectors : 0),
+          lanes{lane_room.data, vectors},
+          blocks{block_room.data, lanes_at_once * vectors} {}
 
     void take(int64_t step) {
-      const int64_t first = first_of(step), end = end_of(step), begin = first / T::block * T::block;
-      if (first >= rows.count) return;
-      const int64_t ahead = rows.ahead(0, is_last(step) ? window - apart + 1 : 1);
-      if (loop && end - first == window && columns % loop->columns == 0) {
+      const int64_t lane = step / windows;
+      const Turn turn{lane_of(lane), step % windows * window, lane_of((lane + 1) % apart)};
+      if (turn.first >= rows.count) return;
+      take(turn);
+      if (end_of(turn) == rows.count) end_lane(turn.lane);
+    }
+
+    // What the chunk comes to: all its lanes as one, or each.
+    char* whole() {
+      if constexpr (F::guarded) {
+        if (spoiled) fold_carefully();
+        else for (int64_t v = 0; v < (alone ? 1 : L) * vectors; ++v) made.data[v] = F::lift(lane_room.data[v]);
+        settle(made.data);
+        return reinterpret_cast<char*>(made.data);
+      } else {
+        return reinterpret_cast<char*>(lane_room.data);
+      }
+    }
+
+   private:
+    // With their bits turned round, they are neighbours in the tree of lanes.
+    static int64_t lane_of(int64_t number) {
+      int64_t lane = 0;
+      for (int64_t bit = 1; bit < apart; bit *= 2) lane = 2 * lane + (number & bit ? 1 : 0);
+      return lane;
+    }
+    static int64_t blocks_of(const Rows<S>& rows) { return (rows.count + T::block - 1) / T::block; }
+    int64_t end_of(Turn turn) const { return std::min(rows.count, turn.first + window); }
+
+    template <class Act>
+    FW_INLINE void plainly(Act&& act) {
+      if constexpr (F::guarded) clear_flags();
+      act();
+      settle(&block_room);
+      if constexpr (F::guarded) spoiled |= (noted_flags() & F::flags) != 0;
+    }
+
+    void take(Turn turn) {
+      const int64_t end = end_of(turn), begin = turn.first / T::block * T::block;
+      const int64_t ahead = rows.ahead(turn.first + turn.lane, end < rows.count ? end + turn.lane : turn.next);
+      if (loop && end - turn.first == window && columns % loop->columns == 0) {
         if (!follows) {
-          lead(reinterpret_cast<const char*>(rows(first + step % apart)), apart * rows.stride, window / apart, columns, step, ahead);
+          lead(reinterpret_cast<const char*>(rows(turn.first + turn.lane)), apart * rows.stride, window / apart, columns, turn, ahead);
         }
         return;
       }
       const Onward onward(ahead, columns * size, place, company);
-      if constexpr (F::guarded) clear_flags();
-      Acc* tile = open_tile();
-      for (int64_t lane = step % apart; lane < L; lane += apart) {
-        Acc* out = tile + lane * vectors;
-        if (begin + lane >= rows.count) std::fill(out, out + vectors, absence<F, W>());
-        else fold_lane<F>(rows, first + lane, end, first == begin, vectors, columns - W, [&](int64_t, int) { return onward; }, out);
-      }
-      settle(tile);
-      end_step(step, noted_flags());
-    }
-
-    char* whole() { return reinterpret_cast<char*>(counter.whole()); }
-
-   private:
-    static bool is_last(int64_t step) { return step % apart + 1 == apart; }
-    static int64_t first_of(int64_t step) { return step / apart * window; }
-    int64_t end_of(int64_t step) const { return std::min(rows.count, first_of(step) + window); }
-
-    static Lanes lanes_of(ColumnTaker& taker, int64_t step) {
-      auto& self = static_cast<Open&>(taker);
-      const auto lane = [&](int64_t number) { return reinterpret_cast<char*>(self.open_tile() + number % L * self.vectors); };
-      return {{lane(step % apart), lane(step % apart + apart)}, first_of(step) % T::block > 0};
-    }
-    static void took(ColumnTaker& taker, int64_t step, unsigned raised) { static_cast<Open&>(taker).end_step(step, raised); }
-
-    void end_step(int64_t step, unsigned raised) {
-      if constexpr (F::guarded) spoiled |= (raised & F::flags) != 0;
-      const int64_t end = end_of(step);
-      if (is_last(step) && (end == rows.count || end % T::block == 0)) end_block(first_of(step) / T::block * T::block, end);
-    }
-
-    Acc* open_tile() {
-      if constexpr (F::guarded) return plain.data;
-      else return counter.next();
-    }
-
-    FW_OUTLINE void end_block(int64_t begin, int64_t end) {
-      if constexpr (F::guarded) {
-        if (spoiled) {
-          const Rows<S> block{rows.first + begin * rows.stride, rows.stride, nullptr, end - begin};
-          carefully<C>([&]<class G>(G) { fold_block<G>(block, counter.next()); });
-        } else {
-          CarefulAcc* tile = counter.next();
-          for (int64_t v = 0; v < L * vectors; ++v) tile[v] = F::lift(plain.data[v]);
-          settle(tile);
+      plainly([&] {
+        Acc* out = blocks.next();
+        for (int64_t lane = turn.lane; lane < L; lane += apart, out += vectors) {
+          if (begin + lane >= rows.count) std::fill(out, out + vectors, absence<F, W>());
+          else fold_lane<F>(rows, turn.first + lane, end, turn.first == begin, vectors, columns - W, [&](int64_t, int) { return onward; }, out);
         }
-        spoiled = false;
-      }
-      counter.push();
+      });
+      end_turn(turn);
     }
 
-    // All of its rows, a lane at a time.
+    static Lanes lanes_of(ColumnTaker& taker, Turn turn) {
+      auto& self = static_cast<Open&>(taker);
+      Acc* next = self.blocks.next();
+      return {{reinterpret_cast<char*>(next), reinterpret_cast<char*>(next + (lanes_at_once - 1) * self.vectors)}, turn.first % T::block > 0};
+    }
+    static void took(ColumnTaker& taker, Turn turn, unsigned raised) {
+      auto& self = static_cast<Open&>(taker);
+      if constexpr (F::guarded) self.spoiled |= (raised & F::flags) != 0;
+      self.end_turn(turn);
+    }
+    void end_turn(Turn turn) {
+      if (const int64_t end = end_of(turn); end == rows.count || end % T::block == 0) plainly([&] { blocks.push(); });
+    }
+
+    FW_OUTLINE void end_lane(int64_t first) {
+      plainly([&] {
+        Acc* whole = blocks.whole();
+        if (!alone) {
+          for (int64_t lane = first; lane < L; lane += apart, whole += vectors) std::copy_n(whole, vectors, lane_room.data + lane * vectors);
+        } else {
+          if (lanes_at_once > 1) merge_rows<F>(whole, whole + vectors, vectors);
+          std::copy_n(whole, vectors, lanes.next());
+          lanes.push();
+        }
+      });
+      blocks = {block_room.data, lanes_at_once * vectors};
+    }
+
+    FW_OUTLINE void fold_carefully() {
+      const Tiles<CarefulAcc> tiles(counter_depth(blocks_of(rows)) * L * vectors);
+      Counter<C> careful{tiles.data, L * vectors};
+      carefully<C>([&]<class G>(G) {
+        for (int64_t begin = 0; begin < rows.count; begin += T::block, careful.push()) {
+          fold_block<G>({rows.first + begin * rows.stride, rows.stride, nullptr, std::min<int64_t>(T::block, rows.count - begin)}, careful.next());
+        }
+      });
+      CarefulAcc* all = careful.whole();
+      if (alone) fold_lanes<C>(all, std::min<int64_t>(L, rows.count), vectors);
+      std::copy_n(all, (alone ? 1 : L) * vectors, made.data);
+    }
+
     template <class G>
     void fold_block(const Rows<S>& block, typename Terms<G>::Acc* tile) const {
+      const Onward onward(block, 1, columns * size, block.ahead(0, L));
       for (int64_t lane = 0; lane < L; ++lane, tile += vectors) {
-        for (int64_t v = 0; v < vectors; ++v) {
-          const int64_t column = std::min(v * W, columns - W);
-          tile[v] = absence<G, W>();
-          for (int64_t row = lane; row < block.count; row += L) {
-            const auto* p = block(row) + column;
-            tile[v] = row == lane ? Terms<G>::load(p) : joined<G, W>(tile[v], p);
-          }
-        }
+        if (lane >= block.count) std::fill(tile, tile + vectors, absence<G, W>());
+        else fold_lane<G>(block, lane, block.count, true, vectors, columns - W, [&](int64_t, int) { return onward; }, tile);
       }
     }
   };
 
+  int64_t windows() const { return (std::min(chunk, plan.count) + window - 1) / window; }
   Cursor start_of(int64_t unit) const { return kept_cursor(plan.kept_rank - 1, unit / strips); }
   int64_t column_of(int64_t unit) const { return unit % strips * width; }
   int64_t columns_of(int64_t unit) const { return unit % strips + 1 < strips ? width : kept.size - column_of(unit); }
@@ -152,35 +191,35 @@ struct ColumnsInStep : ReduceWork<F> {
 
   bool run() {
     const int64_t units = plan.outputs / kept.size * strips;
-    const Room parts(chunks > 1 ? units * chunks * tile_bytes : 0);
+    const Room parts(chunks > 1 ? units * chunks * bytes_made : 0);
     const auto fold_chunk = [&](int64_t task, Turns& turns) {
       const int64_t unit = task / chunks, first = task % chunks * chunk, stride = plan.fold[0].x;
       const char* x = start_of(unit).x + column_of(unit) * size + first * stride;
       const int place = turns.place();
-      Open open(Rows<S>{x, stride, nullptr, std::min(chunk, plan.count - first)}, columns_of(unit), most_vectors, plan.source.dtype, turns);
+      Open open(Rows<S>{x, stride, nullptr, std::min(chunk, plan.count - first)}, columns_of(unit), *this, turns);
       turns.take([&](int64_t step) {
         if (step == 0 && place == 0) arrange(turns.partners());
         open.take(step);
       }, &open);
-      turns.leave(place, open.whole(), tile_bytes);
+      turns.leave(place, open.whole(), bytes_made);
     };
-    const auto finish = [&](int64_t unit, char* tile) {
-      auto* acc = reinterpret_cast<CarefulAcc*>(tile);
-      const int64_t columns = columns_of(unit), vectors = vectors_of(unit);
-      fold_lanes<C>(acc, std::min<int64_t>(L, plan.count), vectors);
-      note(this->template write_row<C>(plan.sink.out + start_of(unit).out + column_of(unit) * kept.out, kept.out, columns,
-                                       -columns & (W - 1), [&](int64_t v) FW_INLINED { return acc[v]; }));
+    const auto finish = [&](int64_t unit, char* row) {
+      const auto* acc = reinterpret_cast<const CarefulAcc*>(row);
+      note(this->template write_row<C>(plan.sink.out + start_of(unit).out + column_of(unit) * kept.out, kept.out, columns_of(unit),
+                                       -columns_of(unit) & (W - 1), [&](int64_t v) FW_INLINED { return acc[v]; }));
     };
-    const int64_t windows = (std::min(chunk, plan.count) + window - 1) / window;
-    plan.company->join(units * chunks, windows * apart, fold_chunk, [&](int64_t task, char* made) {
-      if (chunks > 1) std::memcpy(parts.begin() + task * tile_bytes, made, tile_bytes);
+    plan.company->join(units * chunks, windows() * apart, fold_chunk, [&](int64_t task, char* made) {
+      if (chunks > 1) std::memcpy(parts.begin() + task * bytes_made, made, bytes_made);
       else finish(task, made);
     });
     if (chunks == 1) return fits;
     const auto join_tiles = [&](int64_t unit, char* tiles, const char* some, int64_t count) {
       join(tiles, some, count, L * vectors_of(unit), L * most_vectors);
     };
-    Units{units, 0, 0, tile_bytes}.join_each(chunks, parts.begin(), join_tiles, finish);
+    Units{units, 0, 0, bytes_made}.join_each(chunks, parts.begin(), join_tiles, [&](int64_t unit, char* tile) {
+      fold_lanes<C>(reinterpret_cast<CarefulAcc*>(tile), L, vectors_of(unit));
+      finish(unit, tile);
+    });
     return fits;
   }
 };

@@ -93,13 +93,13 @@ void fold_jointly(Member* members, int count) {
   }
 }
 
-void ColumnTaker::lead(const char* p, int64_t stride, int64_t rows, int64_t columns, int64_t step, int64_t to_next) {
+void ColumnTaker::lead(const char* p, int64_t stride, int64_t rows, int64_t columns, Turn turn, int64_t to_next) {
   alignas(64) char nobodys[2 * (most_row_bytes + line_bytes)];  // accumulators may be twice as wide as elements
   char* tiles[parts_in_loop][2];
   for (auto& each : tiles) each[0] = each[1] = nobodys;
   unsigned resumed = 0;
   each_part<ColumnTaker>([&](int i, ColumnTaker& part) {
-    const Lanes open = part.lanes(part, step);
+    const Lanes open = part.lanes_for(part, turn);
     std::copy_n(open.tiles, 2, tiles[i]);
     resumed |= unsigned{open.resumed} << i;
   });
@@ -110,7 +110,7 @@ void ColumnTaker::lead(const char* p, int64_t stride, int64_t rows, int64_t colu
     loop->fold_columns(p, stride, columns, tiles, resumed, Onward(JointLoop::rows, row_bytes, next));
   }
   const unsigned raised = noted_flags();
-  each_part<ColumnTaker>([&](int, ColumnTaker& part) { part.taken(part, step, raised); });
+  each_part<ColumnTaker>([&](int, ColumnTaker& part) { part.taken(part, turn, raised); });
 }
 
 void arrange(std::span<Partner* const> company) {

@@ -27,7 +27,8 @@ struct JointLoop {
   static constexpr int64_t least_row = 64;      // elements, and no more than a span; of rows side by side, too
   static constexpr int64_t least_few = 8, most_few = 1024;  // rows side by side
   static constexpr int64_t distance = 8192;     // how far ahead memory is asked for: there is more to do with a line
-  static constexpr int64_t rows = 4, apart = 32;  // of columns: more rows that lie a power of two apart evict each other
+  // Of columns: more rows that lie a power of two apart evict each other.
+  static constexpr int64_t rows = vector_bytes == 64 ? 8 : 4, apart = 32;
 
   int64_t columns;           // that are folded side by side
   int item[parts_in_loop];   // bytes of an element as each of them would read it by itself, converted or not
@@ -79,15 +80,19 @@ struct Taker : Partner {
 struct ColumnTaker : Taker {
   static constexpr int64_t most_row_bytes = 4096;
 
+  // Rows of a window that are of one lane, or of this and another, and which lane comes after it.
+  struct Turn {
+    int64_t lane, first, next;
+  };
   struct Lanes {
     char* tiles[2];  // for rows in turn
     bool resumed;
   };
-  Lanes (*lanes)(ColumnTaker&, int64_t step);
-  void (*taken)(ColumnTaker&, int64_t step, unsigned raised);
+  Lanes (*lanes_for)(ColumnTaker&, Turn turn);
+  void (*taken)(ColumnTaker&, Turn turn, unsigned raised);
 
-  // A step of whole rows, for all in the loop.
-  void lead(const char* p, int64_t stride, int64_t rows, int64_t columns, int64_t step, int64_t to_next);
+  // Whole rows, for all in the loop.
+  void lead(const char* p, int64_t stride, int64_t rows, int64_t columns, Turn turn, int64_t to_next);
 };
 
 // Before any of a company takes a step: who leads whom.

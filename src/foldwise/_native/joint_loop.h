@@ -19,6 +19,9 @@ struct Joint {
   static constexpr int registers = vector_bytes == 64 ? 16 : 8;
   static constexpr int at_once = std::bit_floor(unsigned(std::clamp(registers / (vectors_of<Folds> + ...), 1, slices)));
 
+  // Vectors of columns that are folded side by side: of a line, if registers are enough.
+  static constexpr int abreast = vector_bytes == 64 ? std::max<int>(line_bytes / (N * sizeof(S)), 1) : 1;
+
   // What folds in vectors of N elements share.
   using Shared = typename std::tuple_element_t<widest, std::tuple<Folds...>>::Value;
 
@@ -92,8 +95,8 @@ struct Joint {
     FW_INLINE HeldColumns() {
       each([&](Acc& held, int, int) FW_INLINED { held = absence<F, W>(); });
     }
-    FW_INLINE HeldColumns(char* const (&tiles)[2], int64_t column, bool resumed) {
-      each([&](Acc& held, int lane, int i) FW_INLINED { held = resumed ? at(tiles[lane], column)[i] : absence<F, W>(); });
+    FW_INLINE void resume(char* const (&tiles)[2], int64_t column, bool resumed) {
+      if (resumed) each([&](Acc& held, int lane, int i) FW_INLINED { held = at(tiles[lane], column)[i]; });
     }
     FW_INLINE void take(int row, const S* p, const Pack<Shared, N>& x) {
       auto& some = acc[row % lanes];
@@ -120,29 +123,35 @@ struct Joint {
     static FW_INLINE Acc* at(char* tile, int64_t column) { return reinterpret_cast<Acc*>(tile) + column / W; }
   };
 
-  template <std::size_t... I>
-  static FW_INLINE void fold_rows(const char* p, int64_t stride, int64_t columns, char* const (*tiles)[2], unsigned resumed,
-                                  const Onward& onward, std::index_sequence<I...>) {
-    constexpr int bytes = N * static_cast<int>(sizeof(S));
-    for (int64_t column = 0; column < columns; column += N, p += bytes) {
-      std::tuple<HeldColumns<Folds>...> held(HeldColumns<Folds>(tiles[I], column, resumed >> I & 1)...);
+  // From `column` on, as many as come together whole.
+  template <int abreast, std::size_t... I>
+  static FW_INLINE int64_t fold_rows(const char* p, int64_t stride, int64_t column, int64_t columns, char* const (*tiles)[2], unsigned resumed,
+                                     const Onward& onward, std::index_sequence<I...>) {
+    for (; column + abreast * N <= columns; column += abreast * N) {
+      std::tuple<HeldColumns<Folds>...> held[abreast];
+      repeat<abreast>([&](int k) FW_INLINED { ((std::get<I>(held[k]).resume(tiles[I], column + k * N, resumed >> I & 1)), ...); });
       const int64_t ahead = onward(column * int64_t{sizeof(S)});
-      const char* row = p;
+      const char* row = p + column * int64_t{sizeof(S)};
       for (int pair = 0; pair < JointLoop::rows; pair += 2) {
         repeat<2>([&](int i) FW_INLINED {
           ask_for(row, ahead);
-          const auto* some = reinterpret_cast<const S*>(row);
-          const auto x = in_register(load<Shared, N>(some));
-          (std::get<I>(held).take(i, some, x), ...);
+          repeat<abreast>([&](int k) FW_INLINED {
+            const auto* some = reinterpret_cast<const S*>(row) + k * N;
+            const auto x = in_register(load<Shared, N>(some));
+            (std::get<I>(held[k]).take(i, some, x), ...);
+          });
           row += stride;
         });
       }
-      (std::get<I>(held).leave(tiles[I], column), ...);
+      repeat<abreast>([&](int k) FW_INLINED { (std::get<I>(held[k]).leave(tiles[I], column + k * N), ...); });
     }
+    return column;
   }
 
   static void fold_columns(const char* p, int64_t stride, int64_t columns, char* const (*tiles)[2], unsigned resumed, const Onward& onward) {
-    fold_rows(p, stride, columns, tiles, resumed, onward, std::index_sequence_for<Folds...>{});
+    constexpr std::index_sequence_for<Folds...> folds;
+    const int64_t done = fold_rows<abreast>(p, stride, 0, columns, tiles, resumed, onward, folds);
+    if (abreast > 1) fold_rows<1>(p, stride, done, columns, tiles, resumed, onward, folds);
     settle(tiles);
   }
 };

@@ -29,8 +29,8 @@ struct JointSpans<Joint<S, Folds...>> {
     }
     FW_INLINE char* lanes() { return reinterpret_cast<char*>(counter.next()); }
     // The first `count` of N elements, which go to lanes from `lane` on.
-    FW_INLINE void take(const Padded<S, N>& some, int count, int64_t lane) {
-      Acc* lanes = counter.next() + lane % L / W;
+    FW_INLINE void take(const Padded<S, N>& some, int count, char* to, int64_t lane) {
+      Acc* lanes = reinterpret_cast<Acc*>(to) + lane % L / W;
       repeat<N / W>([&](int i) FW_INLINED {
         lanes[i] = joined<F, W>(lanes[i], load_padded<typename F::Value, W>(some.elements + i * W, count - i * W, F::absent()));
       });
@@ -54,22 +54,28 @@ struct JointSpans<Joint<S, Folds...>> {
 
   static void open(void* state) { new (state) All; }
 
+  // Elements of a block, its last ones if they are no whole steps.
   template <std::size_t... I>
-  static FW_OUTLINE void take_some(All& all, const char* p, int64_t at, int64_t count, const Ahead& ahead, std::index_sequence<I...>) {
+  static FW_INLINE void take_block(All& all, const char* p, int64_t count, char* const (&lanes)[sizeof...(I)], unsigned resumed, const Ahead& ahead,
+                                   std::index_sequence<I...>) {
+    const int64_t whole = count / Loop::step * Loop::step;
+    Loop::fold(p, whole, lanes, resumed, ahead);
+    if (whole == count) return;
+    const S* rest = reinterpret_cast<const S*>(p) + whole;
+    if (ahead.far) fetch_line(reinterpret_cast<const char*>(rest) + ahead.distance, false, true);
+    for (int64_t lane = 0, left = count - whole; left > 0; lane += N, left -= N) {
+      const int present = static_cast<int>(std::min<int64_t>(N, left));
+      const Padded<S, N> padded(rest + lane, present);
+      (std::get<I>(all).take(padded, present, lanes[I], lane), ...);
+    }
+  }
+
+  template <std::size_t... I>
+  static FW_OUTLINE void take_some(All& all, const char* p, int64_t at, int64_t count, const Ahead& ahead, std::index_sequence<I...> each_of) {
     while (count) {
-      const int64_t some = std::min(count, block - at % block), whole = some / Loop::step * Loop::step;
+      const int64_t some = std::min(count, block - at % block);
       char* const lanes[] = {std::get<I>(all).lanes()...};
-      const unsigned resumed = ((unsigned{at % Terms<Folds>::block > 0} << I) | ...);
-      Loop::fold(p, whole, lanes, resumed, ahead);
-      if (whole < some) {
-        const S* rest = reinterpret_cast<const S*>(p) + whole;
-        if (ahead.far) fetch_line(reinterpret_cast<const char*>(rest) + ahead.distance, false, true);
-        for (int64_t lane = 0, left = some - whole; left > 0; lane += N, left -= N) {
-          const int present = static_cast<int>(std::min<int64_t>(N, left));
-          const Padded<S, N> padded(rest + lane, present);
-          each(all, [&](auto& held) FW_INLINED { held.take(padded, present, lane); });
-        }
-      }
+      take_block(all, p, some, lanes, ((unsigned{at % Terms<Folds>::block > 0} << I) | ...), ahead, each_of);
       at += some;
       count -= some;
       p += some * static_cast<int64_t>(sizeof(S));
@@ -85,7 +91,16 @@ struct JointSpans<Joint<S, Folds...>> {
     each(*static_cast<All*>(state), [&](auto& held) { lanes[part++] = reinterpret_cast<const char*>(held.close(count)); });
   }
 
+  // A row of one block, whose lanes need no counter.
+  template <std::size_t... I>
+  static FW_INLINE void fold_short_row(All& all, const char* p, int64_t count, int64_t row, bool far, std::index_sequence<I...> each_of) {
+    char* const lanes[] = {reinterpret_cast<char*>(std::get<I>(all).tiles)...};
+    take_block(all, p, count, lanes, 0, {JointLoop::distance, false, 0, far}, each_of);
+    each(all, [&]<class F>(Held<F>& held) FW_INLINED { held.rows[row] = fold_lane_vectors<F>(held.tiles); });
+  }
+
   static FW_OUTLINE void fold_row(All& all, const char* p, int64_t count, int64_t row, bool far) {
+    if (count <= block) return fold_short_row(all, p, count, row, far, folds);
     each(all, [](auto& held) FW_INLINED { held.open(); });
     take_some(all, p, 0, count, {JointLoop::distance, false, 0, far}, folds);
     each(all, [&]<class F>(Held<F>& held) FW_INLINED {
