@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -128,6 +129,36 @@ def test_constants_are_at_hand() -> None:
     assert at_hand()
     if hasattr(os, "fork"):
         assert in_a_child(at_hand)
+
+
+@needs_fork
+@pytest.mark.skipif(sys.platform != "linux", reason="another loader")
+def test_a_fork_does_not_ask_the_loader() -> None:
+    """Another thread may hold the loader's lock, which the child then has for ever."""
+    script = """
+import ctypes, os, signal, threading, time
+import foldwise
+inside, forked = threading.Event(), threading.Event()
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+def hold(*library):
+    inside.set()
+    forked.wait(30)
+    return 1
+holder = threading.Thread(target=ctypes.CDLL(None).dl_iterate_phdr, args=(hold, None))
+holder.start()
+inside.wait()
+child = os.fork()
+if child == 0: os._exit(7)
+forked.set()
+end, ended, status = time.monotonic() + 30, 0, 0
+while not ended and time.monotonic() < end:
+    ended, status = os.waitpid(child, os.WNOHANG)
+    time.sleep(0.01)
+if not ended: os.kill(child, signal.SIGKILL)
+holder.join()
+print(os.waitstatus_to_exitcode(status) if ended else "hangs")
+"""
+    assert processes.output("-W", "ignore", "-c", script).strip() == "7"
 
 
 @pytest.mark.skipif("LD_PRELOAD" in os.environ, reason="sanitizers take memory of their own")
