@@ -83,6 +83,28 @@ def test_running_sums_down_columns_leave_by_lines(dtype: str, threads: int) -> N
                 assert fw.cumsum(y, axis=0, out=out, **options).tobytes() == wanted.tobytes(), (options, offset)
 
 
+@pytest.mark.parametrize("scan", ["cumsum", "cumprod", "cummax"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "int64"])
+def test_running_results_down_columns_begin_anywhere_on_a_line(dtype: str, scan: str) -> None:
+    """In cache, in place too: they are those along lines, and what lies beside them stays."""
+    running = getattr(fw, scan)
+    for rows, columns in ((21, 160), (1037, 64), (9, 33)):
+        x = np.random.default_rng(7).integers(1, 4, (rows, columns)).astype(dtype)
+        if scan != "cummax" and x.dtype.kind == "f":
+            x[rows // 2, ::11] = math.nan
+        wanted = running(np.ascontiguousarray(x.T), axis=1).T
+        size = wanted.itemsize
+        pitch = (columns * size // 64 + 1) * 64  # all rows begin at the same place of a line
+        for offset in (*range(0, 64, size), 3):
+            room = in_a_page((rows * pitch,), np.dtype(np.uint8), offset)
+            out: Array = np.ndarray(x.shape, wanted.dtype, room.data, strides=(pitch, size))
+            for source in (x, out):
+                room[:] = 77
+                out[...] = x
+                assert running(source, axis=0, out=out).tobytes() == wanted.tobytes(), (rows, offset)
+                assert (room.reshape(rows, pitch)[:, columns * size :] == 77).all(), (rows, offset)
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("scale", [0.5, 1.0, 1000.0])

@@ -55,6 +55,16 @@ struct Scan : ScanLines<F> {
     return vector_bytes < 64 || (reinterpret_cast<std::uintptr_t>(in) - reinterpret_cast<std::uintptr_t>(out)) % page >= page - under_way;
   }
 
+  // By how many columns the second vector of each row reaches back into the first, so that it and those behind it leave for whole
+  // lines of cache: one that lies across two takes twice the time. What is in two vectors leaves the same twice, unless what it is
+  // made from is gone by then.
+  int64_t short_of_vector(const Place& at, int64_t columns) const {
+    constexpr int64_t vector = W * sizeof(Out);
+    const auto beyond = [](auto bytes) { return static_cast<int64_t>(bytes) & (vector - 1); };
+    const bool alike = beyond(plan.along.out) == 0 && at.x != at.out && columns >= 2 * W;
+    return alike ? beyond(reinterpret_cast<std::uintptr_t>(at.out)) / static_cast<int64_t>(sizeof(Out)) : 0;
+  }
+
   void scan_columns() {
     const Axis& kept = plan.kept[plan.kept_rank - 1];
     const int64_t rows_of_lines = plan.lines / kept.size, bytes = plan.lines * plan.length * static_cast<int64_t>(sizeof(S));
@@ -85,18 +95,20 @@ struct Scan : ScanLines<F> {
   // Whether plain arithmetic was enough for it.
   bool scan_strip(const Place& at, int64_t columns) {
     const Axis& kept = plan.kept[plan.kept_rank - 1];
-    constexpr int most = strip_columns / W;
-    const int64_t vectors = (columns + W - 1) / W;
+    constexpr int most = strip_columns / W + 1;
     const bool whole = columns % W == 0;
     const bool rows_in = plan.source.direct && kept.x == static_cast<int64_t>(sizeof(S)) && whole;
     const bool rows_out = is_out(plan.sink.dtype) && kept.out == static_cast<int64_t>(sizeof(Out)) && whole;
+    const int64_t back = rows_out && !streaming ? short_of_vector(at, columns) : 0;
+    const int64_t vectors = (columns + back + W - 1) / W, last = whole ? columns - W : (vectors - 1) * W;
+    const auto column_of = [=](int64_t v) FW_INLINED { return v ? std::min(v * W - back, last) : 0; };
     CarryOf<F, W> carries[most];
     AccOf<F, W> so_far[most];
     AccOf<F, W> waiting[std::max(1, levels)][most];  // what rows of a pack hold, for those of a later turn
     S gathered[pack_size][strip_columns + 64 / sizeof(S)];
     alignas(64) Out results[pack_size][strip_columns + 64 / sizeof(Out)];
     A wide[pack_size][strip_columns + 64 / sizeof(A)];
-    for (auto& row : gathered) std::fill(row + columns, row + vectors * W, reader.absent);
+    for (auto& row : gathered) std::fill(row + columns, row + last + W, reader.absent);
     write_identities(at.out, kept.out, columns);
     Judge judge{plan.finish};
     for (int64_t begin = 0; begin < count; begin += segment_size) {
@@ -128,20 +140,19 @@ struct Scan : ScanLines<F> {
           }
         };
         typename VectorOf<bits_of<A>, W>::type odd{};  // where the last row holds a NaN, as it does after any other
-        const auto scanned = [&](int64_t v, int r, const AccOf<F, W>& local) FW_INLINED {
-          const Pack<A, W> y = begin ? carries[v].template emit<F>(local, judge) : Work::template alone<F, W>(local, judge);
-          if (r == rows - 1) odd |= y.v[0] != y.v[0];
-          if (rows_out) store(direct[r] + (lined ? v % in_line : v) * W, y);
-          else store(&wide[r][v * W], y);
-        };
+        // A pack of eight rows whose results leave as they are asks nothing of each; any other is of `few`.
         const auto scan_turn = [&](auto turn, auto ahead, auto few) FW_INLINED {
           constexpr int t = turn, first = t * together;
           const int64_t present = few ? std::min<int64_t>(together, rows - first) : together;
+          const auto each_row = [&](auto&& visit) FW_INLINED {
+            repeat<together>([&](int r) FW_INLINED {
+              if (!few || r < present) visit(r);
+            });
+          };
           for (int64_t v = 0; v < vectors && present > 0; ++v) {
             AccOf<F, W> acc[together];
-            repeat<together>([&](int r) FW_INLINED {
-              if (few && r >= present) return;
-              const S* here = in[first + r] + v * W;
+            each_row([&](int r) FW_INLINED {
+              const S* here = in[first + r] + column_of(v);
               // Next are the rows below; of few rows it is the strip beside.
               if (ahead && std::is_same_v<S, A>) ask_for(here, pack_size * plan.along.x);
               else if (ahead) ask_second_for(here, pack_size * plan.along.x);
@@ -152,19 +163,24 @@ struct Scan : ScanLines<F> {
             repeat<levels>([&](int l) FW_INLINED {
               constexpr auto bits_below = [](int level) { return (1 << level) - 1; };
               if (t >> l & 1) {
-                repeat<together>([&](int r) FW_INLINED {
-                  if (!few || r < present) acc[r] = F::merge(waiting[l][v], acc[r]);
-                });
+                each_row([&](int r) FW_INLINED { acc[r] = F::merge(waiting[l][v], acc[r]); });
               } else if ((t & bits_below(l)) == bits_below(l) && (!few || present == together)) {
                 waiting[l][v] = acc[together - 1];
               }
             });
-            repeat<together>([&](int r) FW_INLINED {
-              if (few && r >= present) return;
-              acc[r] = F::merge(any_order<F> && r ? acc[r - 1] : so_far[v], acc[r]);
-              scanned(v, first + r, acc[r]);
-            });
+            each_row([&](int r) FW_INLINED { acc[r] = F::merge(any_order<F> && r ? acc[r - 1] : so_far[v], acc[r]); });
             if (any_order<F> || t + 1 == turns) so_far[v] = acc[few ? present - 1 : together - 1];
+            const int64_t column = column_of(v), to = lined ? v % in_line * W : column;
+            const auto results_are = [&](auto&& result) FW_INLINED {
+              each_row([&](int r) FW_INLINED {
+                const Pack<A, W> y = result(acc[r]);
+                if (first + r == (few ? rows : pack_size) - 1) odd |= y.v[0] != y.v[0];
+                if (!few || rows_out) store(direct[first + r] + to, y);
+                else store(&wide[first + r][column], y);
+              });
+            };
+            if (begin) results_are([&](const auto& local) FW_INLINED { return carries[v].template emit<F>(local, judge); });
+            else results_are([&](const auto& local) FW_INLINED { return Work::template alone<F, W>(local, judge); });
             if (!few && lined && (v + 1) % in_line == 0) leave(v, first);
           }
         };
@@ -174,7 +190,7 @@ struct Scan : ScanLines<F> {
           }(std::make_integer_sequence<int, turns>{});
         };
         if constexpr (F::heavy) scan_rows(std::true_type{}, std::true_type{});  // what is done to an element takes all of the time
-        else if (rows < pack_size) scan_rows(std::false_type{}, std::true_type{});
+        else if (rows < pack_size || !rows_out) scan_rows(std::false_type{}, std::true_type{});
         else if (F::guarded || small || streaming) scan_rows(std::true_type{}, std::false_type{});  // the others have code enough as it is
         else scan_rows(std::false_type{}, std::false_type{});
         for (int64_t r = 0; lanes_where(odd) && r < rows; ++r) {
