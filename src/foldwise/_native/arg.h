@@ -68,7 +68,7 @@ struct Arg {
   }
 
   bool run() {
-    constexpr int64_t fewest_columns = 8, short_line = 24;  // alone, a short line costs more than its elements do
+    constexpr int64_t fewest_columns = 8, short_line = most_kept > 0 ? 10 : 24;  // alone, a short line costs more than its elements do
     const Axis* inner = plan.kept_rank ? &plan.kept[plan.kept_rank - 1] : nullptr;
     const bool together = inner && !plan.nest_rank && inner->size >= fewest_columns &&
                           (std::abs(inner->x) < std::abs(plan.along.x) || count <= short_line);
@@ -153,11 +153,32 @@ struct Arg {
     return i;
   }
 
-  // In one look, of which nothing depends on where it is: each lane keeps its best, and when it came. A second look, which ends where
-  // it is, is mistaken about that once a row; of longer rows, or in shorter vectors, this takes longer.
-  static constexpr int64_t most_kept = sizeof(A) >= 4 && vector_bytes == 64 ? 512 : 0;
-  FW_INLINE int64_t place_in_row(const S* p, int64_t n) const {
-    constexpr int group = 4;
+  // The better of two elements of a row, and where it is: of equals the first, or the last.
+  template <bool the_last>
+  struct Placed {
+    using Source = S;
+    using Value = A;
+    static constexpr bool heavy = false;
+    template <int N> struct Acc {
+      Pack<A, N> value;
+      Pack<Index, N> place;
+      auto members() const { return std::tie(value, place); }
+    };
+    template <int N> static FW_INLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) {
+      const auto x = a.value.v[0], y = b.value.v[0];
+      const auto p = a.place.v[0], q = b.place.v[0];
+      const auto second = (largest ? y > x : y < x) | ((y == x) & (the_last ? q > p : q < p));
+      return {{second ? y : x}, {second ? q : p}};
+    }
+  };
+
+  // A few rows in one look each, of which nothing depends on where it is: each lane keeps its best, and when it came; then the lanes of
+  // as many rows as there are in a vector are compared together. A second look, which ends where it is, is mistaken about that once a
+  // row; of longer rows, or in shorter vectors, this takes longer.
+  static constexpr int64_t most_kept = sizeof(A) < 4 ? 0 : vector_bytes == 64 ? 1024 : vector_bytes == 32 ? 16 * W : 0;
+  template <bool the_last>
+  FW_INLINE typename Placed<the_last>::template Acc<W> best_in_row(const S* p) const {
+    constexpr int group = 2;
     using V = typename Pack<A, W>::Vector;
     using Places = typename Pack<Index, W>::Vector;
     V best[group];
@@ -166,44 +187,51 @@ struct Arg {
       best[g] = splat<A, W>(Fold::absent()).v[0];
       at[g] = now - 1;
     });
-    auto odd = best[0] != best[0];
     const auto take = [&](int g, V x) FW_INLINED {
-      const auto better = last ? (largest ? x >= best[g] : x <= best[g]) : (largest ? x > best[g] : x < best[g]);
-      best[g] = better ? x : best[g];
+      const auto better = the_last ? (largest ? x >= best[g] : x <= best[g]) : (largest ? x > best[g] : x < best[g]);
       at[g] = better ? now : at[g];
+      best[g] = more(x, best[g]);
     };
     int64_t i = 0;
-    for (; i + group * W <= n; i += group * W, now += 1) {
-      V x[group];
-      repeat<group>([&](int g) FW_INLINED { take(g, x[g] = load<A, W>(p + i + g * W).v[0]); });
-      if constexpr (std::is_floating_point_v<A>) repeat<group / 2>([&](int g) FW_INLINED { odd |= unordered(x[2 * g], x[2 * g + 1]); });
+    for (; i + group * W <= count; i += group * W, now += 1) {
+      repeat<group>([&](int g) FW_INLINED { take(g, load<A, W>(p + i + g * W).v[0]); });
     }
     repeat<group>([&](int g) FW_INLINED {
       const int64_t first = i + g * W;
-      if (first >= n) return;
-      const V x = first + W <= n ? load<A, W>(p + first).v[0] : T::load_some(p + first, n - first).value.v[0];
-      take(g, x);
-      if constexpr (std::is_floating_point_v<A>) odd |= x != x;
+      if (first >= count) return;
+      take(g, first + W <= count ? load<A, W>(p + first).v[0] : T::load_some(p + first, count - first).value.v[0]);
     });
-    if constexpr (std::is_floating_point_v<A>) {
-      if (lanes_where(odd)) return place_of_nan<S, A, W>(p, n, last);
-    }
-    const V all = more(more(best[0], best[1]), more(best[2], best[3]));
-    const V value = splat<A, W>(folded<Fold, W>(typename T::Acc{{all}}).value[0]).v[0];
-    return last ? end_of<true>(best, at, value, n) : end_of<false>(best, at, value, n);
-  }
-  // Of the lanes that hold the best, which came first, or last. Where it is what absent elements count as, all elements are.
-  template <bool the_last, class V, class Places, std::size_t group>
-  static FW_INLINE int64_t end_of(const V (&best)[group], const Places (&at)[group], V value, int64_t n) {
-    using Order = Extreme<Index, Index, the_last>;
-    Places places = Order::absent() - Places{};
+    typename Placed<the_last>::template Acc<W> kept[group];
     repeat<group>([&](int g) FW_INLINED {
-      const Places here = at[g] * static_cast<Index>(group * W) + (lane_numbers<Index, W>() + static_cast<Index>(g * W));
-      const Places held = best[g] == value ? here : places;
-      places = the_last ? (held > places ? held : places) : (held < places ? held : places);
+      kept[g] = {{best[g]}, {at[g] * static_cast<Index>(group * W) + (lane_numbers<Index, W>() + static_cast<Index>(g * W))}};
     });
-    const int64_t place = folded<Order, W>(typename Terms<Order>::Acc{{places}}).value[0];
-    return std::clamp<int64_t>(place, 0, n - 1);
+    return Placed<the_last>::merge(kept[0], kept[1]);
+  }
+
+  // At most as many as a vector has elements. Where the best is what absent elements count as, all elements are.
+  template <bool the_last>
+  void places_in_rows(Cursor& at, int64_t rows) const {
+    typename Placed<the_last>::template Acc<W> best[W];
+    const char* x[W];
+    char* out[W];
+    if constexpr (Fold::guarded) clear_flags();
+    for (int64_t r = 0; r < rows; ++r, at.advance(1)) {
+      x[r] = at.x;
+      out[r] = plan.sink.out + at.out;
+      best[r] = best_in_row<the_last>(reinterpret_cast<const S*>(x[r]));
+    }
+    settle(best);
+    if (spoilt<Fold>()) {
+      for (int64_t r = 0; r < rows; ++r) finish(x[r], out[r], best_of(x[r], 0, count));
+      return;
+    }
+    std::fill(best + rows, best + W, best[0]);
+    Index places[W];
+    store(places, fold_across<Placed<the_last>>(best).place);
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t place = std::clamp<int64_t>(places[r], 0, count - 1);
+      std::memcpy(out[r], &place, sizeof place);
+    }
   }
 
   Best best_of(const char* x, int64_t first, int64_t end) const {
@@ -245,16 +273,16 @@ struct Arg {
     }
     share(plan.lines, count * size, [&](int64_t from, int64_t to) {
       Cursor at(plan.kept, plan.kept_rank, plan.source.x, nullptr, from);
-      for (int64_t line = from; line < to; ++line, at.advance(1)) {
-        if constexpr (most_kept > 0) {
-          if (as_it_lies && count <= most_kept) {
-            const int64_t place = place_in_row(reinterpret_cast<const S*>(at.x), count);
-            std::memcpy(plan.sink.out + at.out, &place, sizeof place);
-            continue;
+      if constexpr (most_kept > 0) {
+        if (as_it_lies && count <= most_kept) {
+          for (int64_t line = from; line < to; line += W) {
+            if (last) places_in_rows<true>(at, std::min<int64_t>(W, to - line));
+            else places_in_rows<false>(at, std::min<int64_t>(W, to - line));
           }
+          return;
         }
-        finish(at.x, plan.sink.out + at.out, best_of(at.x, 0, count));
       }
+      for (int64_t line = from; line < to; ++line, at.advance(1)) finish(at.x, plan.sink.out + at.out, best_of(at.x, 0, count));
     });
   }
 
