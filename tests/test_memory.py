@@ -185,3 +185,34 @@ def test_a_senseless_limit_is_refused(value: str) -> None:
     process = processes.completed("-c", "import foldwise", FOLDWISE_KEEP_MEMORY=value)
     assert process.returncode != 0
     assert f"FOLDWISE_KEEP_MEMORY={value}: accepted" in process.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="another way to protect pages")
+def test_pages_beside_an_array_are_not_read() -> None:
+    """Not even where its first or last line of cache is shared with something else."""
+    script = """
+import ctypes, math, mmap
+import ml_dtypes, numpy as np
+import foldwise as fw
+fw.set_num_threads(1)
+page, pages = mmap.PAGESIZE, 130
+room = mmap.mmap(-1, pages * page)
+begin = ctypes.addressof(ctypes.c_char.from_buffer(room))
+for guard in (0, pages - 1):
+    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(begin + guard * page), ctypes.c_size_t(page), 0) == 0
+inside = np.frombuffer(room, np.uint8)[page:-page]
+folds = "sum", "prod", "max", "l1", "l2", "any", "argmax", "cumsum", "cummax"
+for dtype in ("float32", "float64", "float16", ml_dtypes.bfloat16, "int8", "int32", "int64"):
+    dtype = np.dtype(dtype)
+    rows = ((1,), 0), ((70,), 0), ((1023,), 0), ((50000,), 0), ((7, 1900), 1), ((90, 3), 1), ((90, 33), 1)
+    for shape, axis in (*rows, ((90, 640), 0), ((90, 651), 0), ((5, 9, 64), 1), ((3, 70, 64), 1)):
+        count = math.prod(shape)
+        for first in (0, len(inside) - count * dtype.itemsize, 16, len(inside) - count * dtype.itemsize - 16):
+            x = inside[first : first + count * dtype.itemsize].view(dtype).reshape(shape)
+            x[...] = np.random.default_rng(3).integers(0, 3, shape)
+            for fold in folds:
+                found, wanted = getattr(fw, fold)(x, axis=axis), getattr(fw, fold)(x.copy(), axis=axis)
+                assert found.tobytes() == wanted.tobytes(), (fold, dtype, shape, first)
+print("read")
+"""
+    assert processes.output("-c", script).strip() == "read"

@@ -103,17 +103,29 @@ struct Arg {
     repeat<group>([&](int g) FW_INLINED { best[g] = splat<A, W>(Fold::absent()).v[0]; });
     auto odd = best[0] != best[0];
     int64_t i = 0;
-    for (; i + group * W <= n; i += group * W) {
-      V x[group];
-      repeat<group>([&](int g) FW_INLINED {
-        if (far && g * W * size % 64 == 0) ask_for(p + i + g * W, prefetch_distance);
-        x[g] = load<A, W>(p + i + g * W).v[0];
-        best[g] = more(x[g], best[g]);
-      });
-      if constexpr (std::is_floating_point_v<A>) {
-        repeat<group / 2>([&](int g) FW_INLINED { odd |= unordered(x[2 * g], x[2 * g + 1]); });
+    const auto take = [&](auto&& next) FW_INLINED {
+      for (; i + group * W <= n; i += group * W) {
+        V x[group];
+        repeat<group>([&](int g) FW_INLINED {
+          x[g] = next(p + i + g * W, g).v[0];
+          best[g] = more(x[g], best[g]);
+        });
+        if constexpr (std::is_floating_point_v<A>) {
+          repeat<group / 2>([&](int g) FW_INLINED { odd |= unordered(x[2 * g], x[2 * g + 1]); });
+        }
+      }
+    };
+    if constexpr (!far && AcrossLines::pays && std::is_same_v<S, A>) {
+      if (AcrossLines::suits(p) && n > 2 * group * W) {
+        AcrossLines vectors(p);
+        vectors.begin(p);
+        take([&](const S*, int) FW_INLINED { return vectors.next<A>(); });
       }
     }
+    take([](const S* here, int g) FW_INLINED {
+      if (far && g * W * size % line_bytes == 0) ask_for(here, prefetch_distance);
+      return load<A, W>(here);
+    });
     for (; i < n; i += W) {
       const V x = i + W <= n ? load<A, W>(p + i).v[0] : T::load_some(p + i, n - i).value.v[0];
       best[0] = more(x, best[0]);
@@ -153,8 +165,7 @@ struct Arg {
     return i;
   }
 
-  // The better of two elements of a row, and where it is: of equals the first, or the last.
-  template <bool the_last>
+  // The better of two elements of a row, and where it is: of equals the first.
   struct Placed {
     using Source = S;
     using Value = A;
@@ -167,7 +178,7 @@ struct Arg {
     template <int N> static FW_INLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) {
       const auto x = a.value.v[0], y = b.value.v[0];
       const auto p = a.place.v[0], q = b.place.v[0];
-      const auto second = (largest ? y > x : y < x) | ((y == x) & (the_last ? q > p : q < p));
+      const auto second = (largest ? y > x : y < x) | ((y == x) & (q < p));
       return {{second ? y : x}, {second ? q : p}};
     }
   };
@@ -176,8 +187,7 @@ struct Arg {
   // as many rows as there are in a vector are compared together. A second look, which ends where it is, is mistaken about that once a
   // row; of longer rows, or in shorter vectors, this takes longer.
   static constexpr int64_t most_kept = sizeof(A) < 4 ? 0 : vector_bytes == 64 ? 1024 : vector_bytes == 32 ? 16 * W : 0;
-  template <bool the_last>
-  FW_INLINE typename Placed<the_last>::template Acc<W> best_in_row(const S* p) const {
+  FW_INLINE typename Placed::template Acc<W> best_in_row(const S* p) const {
     constexpr int group = 2;
     using V = typename Pack<A, W>::Vector;
     using Places = typename Pack<Index, W>::Vector;
@@ -188,37 +198,46 @@ struct Arg {
       at[g] = now - 1;
     });
     const auto take = [&](int g, V x) FW_INLINED {
-      const auto better = the_last ? (largest ? x >= best[g] : x <= best[g]) : (largest ? x > best[g] : x < best[g]);
+      const auto better = largest ? x > best[g] : x < best[g];
       at[g] = better ? now : at[g];
       best[g] = more(x, best[g]);
     };
     int64_t i = 0;
-    for (; i + group * W <= count; i += group * W, now += 1) {
-      repeat<group>([&](int g) FW_INLINED { take(g, load<A, W>(p + i + g * W).v[0]); });
+    const auto take_whole = [&](auto&& next) FW_INLINED {
+      for (; i + group * W <= count; i += group * W, now += 1) {
+        repeat<group>([&](int g) FW_INLINED { take(g, next(p + i + g * W).v[0]); });
+      }
+    };
+    if constexpr (AcrossLines::pays && std::is_same_v<S, A>) {
+      if (AcrossLines::suits(p) && count * size >= 16 * line_bytes) {
+        AcrossLines vectors(p);
+        vectors.begin(p);
+        take_whole([&](const S*) FW_INLINED { return vectors.next<A>(); });
+      }
     }
+    take_whole([](const S* here) FW_INLINED { return load<A, W>(here); });
     repeat<group>([&](int g) FW_INLINED {
       const int64_t first = i + g * W;
       if (first >= count) return;
       take(g, first + W <= count ? load<A, W>(p + first).v[0] : T::load_some(p + first, count - first).value.v[0]);
     });
-    typename Placed<the_last>::template Acc<W> kept[group];
+    typename Placed::template Acc<W> kept[group];
     repeat<group>([&](int g) FW_INLINED {
       kept[g] = {{best[g]}, {at[g] * static_cast<Index>(group * W) + (lane_numbers<Index, W>() + static_cast<Index>(g * W))}};
     });
-    return Placed<the_last>::merge(kept[0], kept[1]);
+    return Placed::merge(kept[0], kept[1]);
   }
 
   // At most as many as a vector has elements. Where the best is what absent elements count as, all elements are.
-  template <bool the_last>
   void places_in_rows(Cursor& at, int64_t rows) const {
-    typename Placed<the_last>::template Acc<W> best[W];
+    typename Placed::template Acc<W> best[W];
     const char* x[W];
     char* out[W];
     if constexpr (Fold::guarded) clear_flags();
     for (int64_t r = 0; r < rows; ++r, at.advance(1)) {
       x[r] = at.x;
       out[r] = plan.sink.out + at.out;
-      best[r] = best_in_row<the_last>(reinterpret_cast<const S*>(x[r]));
+      best[r] = best_in_row(reinterpret_cast<const S*>(x[r]));
     }
     settle(best);
     if (spoilt<Fold>()) {
@@ -227,7 +246,7 @@ struct Arg {
     }
     std::fill(best + rows, best + W, best[0]);
     Index places[W];
-    store(places, fold_across<Placed<the_last>>(best).place);
+    store(places, fold_across<Placed>(best).place);
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t place = std::clamp<int64_t>(places[r], 0, count - 1);
       std::memcpy(out[r], &place, sizeof place);
@@ -274,11 +293,8 @@ struct Arg {
     share(plan.lines, count * size, [&](int64_t from, int64_t to) {
       Cursor at(plan.kept, plan.kept_rank, plan.source.x, nullptr, from);
       if constexpr (most_kept > 0) {
-        if (as_it_lies && count <= most_kept) {
-          for (int64_t line = from; line < to; line += W) {
-            if (last) places_in_rows<true>(at, std::min<int64_t>(W, to - line));
-            else places_in_rows<false>(at, std::min<int64_t>(W, to - line));
-          }
+        if (as_it_lies && count <= most_kept && !last) {
+          for (int64_t line = from; line < to; line += W) places_in_rows(at, std::min<int64_t>(W, to - line));
           return;
         }
       }

@@ -30,7 +30,8 @@ struct StripWork : ReduceWork<F>, Strips {
     std::fill(row + columns, row + padded, reader.absent);
   }
   static constexpr StripKind kind{size, W, T::block, tile_columns, F::heavy ? 0 : few_rows,
-                                  F::heavy ? 0 : (takes_twice_few ? 2 : 1) * few_rows, read};
+                                  F::heavy ? 0 : (takes_twice_few ? 2 : 1) * few_rows,
+                                  AcrossLines::pays && !is_exact<F> && !is_judged<F> && (!F::guarded || chooses<F>), read};
 };
 
 template <class F>
@@ -52,7 +53,8 @@ struct Columns : StripWork<F> {
 
   template <class G, class At>
   FW_INLINE bool finish_row(int64_t unit, At&& acc_at) const {
-    return this->template write_row<G>(In::out_of(unit), kept.out, columns_of(unit), In::skipped_of(unit), acc_at);
+    const int64_t skipped = In::skipped_of(unit);
+    return this->template write_row<G>(In::out_of(unit), kept.out, columns_of(unit), In::beside ? skipped : 0, In::beside ? 0 : skipped, acc_at);
   }
 
   void fold_columns() {

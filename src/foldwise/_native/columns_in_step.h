@@ -205,7 +205,7 @@ struct ColumnsInStep : ReduceWork<F> {
     };
     const auto finish = [&](int64_t unit, char* row) {
       const auto* acc = reinterpret_cast<const CarefulAcc*>(row);
-      note(this->template write_row<C>(plan.sink.out + start_of(unit).out + column_of(unit) * kept.out, kept.out, columns_of(unit),
+      note(this->template write_row<C>(plan.sink.out + start_of(unit).out + column_of(unit) * kept.out, kept.out, columns_of(unit), 0,
                                        -columns_of(unit) & (W - 1), [&](int64_t v) FW_INLINED { return acc[v]; }));
     };
     plan.company->join(units * chunks, windows() * apart, fold_chunk, [&](int64_t task, char* made) {

@@ -145,8 +145,9 @@ template <class Fold> constexpr bool is_judged = requires { &Fold::template judg
 template <class Fold> constexpr bool of_truths = requires { Fold::of_truths; };
 template <class Fold>
 constexpr bool any_order = (std::is_integral_v<typename Fold::Value> && !is_judged<Fold>) || of_truths<Fold>;
+template <class Fold> constexpr bool chooses = requires { Fold::chooses; };
 // Whether an element may be folded twice, too.
-template <class Fold> constexpr bool may_repeat = any_order<Fold> && requires { Fold::chooses; };
+template <class Fold> constexpr bool may_repeat = any_order<Fold> && chooses<Fold>;
 
 // ---- what a scan hands from one segment to the next
 

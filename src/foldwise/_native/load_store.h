@@ -102,6 +102,48 @@ FW_INLINE Pack<A, N> in_register(Pack<A, N> a) {
   return a;
 }
 
+// Vectors one after the other, each of which lies on two lines of cache: from the second cache that takes half as long again. Lines are
+// loaded instead, and two of them make one vector. What they hold beside the elements is nobody's business here; a sanitizer would
+// ask. (Of shorter vectors, of which only every second lies on two, it gains little.)
+#if defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+class AcrossLines {
+  static constexpr int line = 64, word = 4;
+  const __m512i order_;
+  const __m512i* at_ = nullptr;
+  __m512i held_ = {};
+
+  static int beyond(const void* p) { return static_cast<int>(reinterpret_cast<std::uintptr_t>(p) % line); }
+
+ public:
+  static constexpr bool pays = true;
+  static bool suits(const void* p) { return beyond(p) && beyond(p) % word == 0; }
+
+  explicit AcrossLines(const void* p) : order_((__m512i)(lane_numbers<std::int32_t, 16>() + beyond(p) / word)) {}
+  // From here on, which lies as far from a line as `p`.
+  FW_INLINE void begin(const void* here) {
+    at_ = reinterpret_cast<const __m512i*>(static_cast<const char*>(here) - beyond(here));
+    held_ = *at_;
+  }
+  template <class A>
+  FW_INLINE Pack<A, native<A>> next() {
+    __m512i more = *++at_;
+    asm("" : "+v"(more));  // once, not for each use
+    const __m512i elements = _mm512_permutex2var_epi32(held_, order_, more);
+    held_ = more;
+    return {{(typename VectorOf<A, native<A>>::type)elements}};
+  }
+};
+#else
+struct AcrossLines {
+  static constexpr bool pays = false;
+  // Never called.
+  explicit AcrossLines(const void*);
+  static bool suits(const void*);
+  void begin(const void*);
+  template <class A> Pack<A, native<A>> next();
+};
+#endif
+
 #if defined(__AVX512BW__)
 FW_INLINE __mmask64 first_bytes(int64_t count) { return _bzhi_u64(~uint64_t{0}, static_cast<unsigned>(count)); }
 #endif

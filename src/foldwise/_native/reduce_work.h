@@ -48,19 +48,20 @@ struct ReduceWork {
     if (!fit) fits.store(false, std::memory_order_relaxed);
   }
 
-  // Writes a row of results: W at a time while in place, through a buffer at the end or into another dtype. Of the last vector,
-  // unless it is a whole one, the first results are left out.
+  // Writes a row of results: W at a time while in place, through a buffer at its ends or into another dtype. Left out are the first
+  // `beside` lanes of the first vector, and the first `skipped` of the last one, unless that is a whole one.
   template <class G, class At>
-  FW_INLINE bool write_row(char* out, int64_t stride, int64_t columns, int64_t skipped, At&& acc_at) const {
+  FW_INLINE bool write_row(char* out, int64_t stride, int64_t columns, int64_t beside, int64_t skipped, At&& acc_at) const {
     const bool in_place = plan.sink.direct && stride == sizeof(A);
     bool fit = true;
-    for (int64_t c = 0; c < columns; c += W) {
-      const int64_t some = std::min<int64_t>(W, columns - c);
+    for (int64_t v = 0, c = 0; c < columns; ++v) {
+      const int64_t first = v ? 0 : beside, some = std::min<int64_t>(W - first, columns - c);
       A results[W];
       A* to = in_place && some == W ? reinterpret_cast<A*>(out) + c : results;
-      fit &= finished<G, W>(acc_at(c / W), plan.finish, to);
+      fit &= finished<G, W>(acc_at(v), plan.finish, to);
       settle(to);
-      if (to == results) scatter(out + c * stride, stride, results + (some < W ? skipped : 0), some);
+      if (to == results) scatter(out + c * stride, stride, results + first + (first + some < W ? skipped : 0), some);
+      c += some;
     }
     return fit;
   }

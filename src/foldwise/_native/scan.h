@@ -179,8 +179,11 @@ struct Scan : ScanLines<F> {
                 else store(&wide[first + r][column], y);
               });
             };
-            if (begin) results_are([&](const auto& local) FW_INLINED { return carries[v].template emit<F>(local, judge); });
-            else results_are([&](const auto& local) FW_INLINED { return Work::template alone<F, W>(local, judge); });
+            const auto carried = [&](const auto& local) FW_INLINED { return carries[v].template emit<F>(local, judge); };
+            const auto alone = [&](const auto& local) FW_INLINED { return Work::template alone<F, W>(local, judge); };
+            if constexpr (F::heavy || chooses<F>) results_are([&](const auto& local) FW_INLINED { return begin ? carried(local) : alone(local); });
+            else if (begin) results_are(carried);
+            else results_are(alone);
             if (!few && lined && (v + 1) % in_line == 0) leave(v, first);
           }
         };

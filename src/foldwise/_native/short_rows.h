@@ -44,7 +44,7 @@ struct ShortRows : ReduceWork<F> {
     const int64_t some = is_exact<G> ? count : T::block;
     for (int64_t done = 0; done < count; done += some) {
       const int64_t here = std::min(some, count - done);
-      if (is_read_unasked<G>()) fold_into_lanes<G, G::heavy ? 0 : L, false>(p + done, here, L, counter.next());
+      if (is_read_unasked<G>() || ((takes_one_step<G> || takes_lines<G>) && !ahead.distance)) fold_into_lanes<G, G::heavy ? 0 : L, false>(p + done, here, L, counter.next());
       else fold_into_lanes<G, G::heavy ? 0 : L, std::is_same_v<G, F>>(p + done, here, L, counter.next(), false, ahead);
       counter.push();
     }

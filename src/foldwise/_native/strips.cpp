@@ -8,6 +8,7 @@ namespace foldwise::FOLDWISE_ISA {
 namespace {
 
 constexpr int64_t least_columns = 128;
+constexpr int64_t first_cache = 32 << 10;  // beyond which it matters where vectors lie
 constexpr int64_t gathered_bytes = 1 << 20, gathered_ahead = 8;  // rows
 
 }  // namespace
@@ -21,15 +22,26 @@ Strips::Strips(const ReducePlan& plan, const StripKind& kind, const void* reduct
       kept(innermost_kept(plan)),
       contiguous(plan.source.direct && kept.x == kind.item),
       few(contiguous && plan.fold_rank == 1 && plan.count <= (prefetch ? kind.few : kind.few_in_cache)),
-      even(contiguous ? kept.size / kind.vector * kind.vector : kept.size),
+      beside(lanes_beside()),
+      even(contiguous && !beside ? kept.size / kind.vector * kind.vector : kept.size),
       whole_columns(few ? few_rows_columns : columns_for(weight)),
-      even_strips((even + whole_columns - 1) / whole_columns),
+      even_strips((beside + even + whole_columns - 1) / whole_columns),
       per_line(even_strips + (even < kept.size)),
       count(plan.outputs / kept.size * per_line),
-      unit_columns(even ? std::min(whole_columns, even) : kept.size),
+      unit_columns(even ? std::min(whole_columns, beside + even) : kept.size),
       unit_bytes(plan.count * unit_columns * weight),
       most_rows(std::min(kind.block, plan.count)),
       vectors((unit_columns + kind.vector - 1) / kind.vector) {}
+
+// Where all rows begin at the same place of a line.
+int64_t Strips::lanes_beside() const {
+  const int64_t bytes = kind_.vector * kind_.item, beyond = static_cast<int64_t>(reinterpret_cast<std::uintptr_t>(plan_.source.x) % bytes);
+  const auto alike = [bytes](const Axis* axes, int rank) { return std::all_of(axes, axes + rank, [=](const Axis& a) { return a.x % bytes == 0; }); };
+  const bool suits = kind_.looks_beside && contiguous && !prefetch_ && beyond % kind_.item == 0 && kept.size >= kind_.vector &&
+                     plan_.count * plan_.outputs * kind_.item >= first_cache && alike(plan_.fold, plan_.fold_rank) &&
+                     alike(plan_.kept, plan_.kept_rank - 1);
+  return suits ? beyond / kind_.item : 0;
+}
 
 // So wide that a row of a strip is worth a walk to it, and no wider than every thread has a strip, unless there are rows
 // enough to be shared out. Of rows that are gathered, as many as stay in the second cache.
@@ -61,7 +73,7 @@ RowPlaces Strips::rows_of(int64_t unit, int64_t first, int64_t rows, const Strip
   const Cursor start = start_of(unit);
   const int64_t skipped = skipped_of(unit), columns = columns_of(unit) + skipped, column = column_of(unit) - skipped;
   const char* x = start.x + column * kept.x;
-  const bool as_they_lie = contiguous && columns % kind_.vector == 0;
+  const bool as_they_lie = contiguous && (columns % kind_.vector == 0 || beside);
   if (as_they_lie && plan_.fold_rank == 1) {
     const int64_t stride = plan_.fold[0].x;
     return {x + first * stride, stride, nullptr, rows};

@@ -11,6 +11,7 @@ struct StripKind {
   int64_t block;              // rows that are handed on at once
   int64_t tile_columns;       // of a strip that lies whole
   int64_t few, few_in_cache;  // so many rows stay in registers: strips are wider
+  bool looks_beside;          // what shares a line of cache with a row may be folded, too, if nobody learns of it
   // Columns of a row, and after them, up to whole vectors, what is absent.
   void (*read)(const void* reduction, char* to, const char* x, const char* mask, const Axis& along, int64_t columns, int64_t padded);
 };
@@ -34,7 +35,10 @@ class Strips {
   const Axis& kept;
   const bool contiguous;
   const bool few;
-  // Columns that fill vectors where they lie. Those left over are a strip of their own: a vector whose first columns are
+  // In cache, vectors begin on lines, if rows do not: the first of a row has some lanes for what lies before it, the last for what
+  // lies behind. A vector that lies on two lines takes twice the time.
+  const int64_t beside;
+  // Else columns that fill vectors where they lie. Those left over are a strip of their own: a vector whose first columns are
   // in another strip, too, unless there are too few for any.
   const int64_t even;
   const int64_t whole_columns, even_strips, per_line, count;
@@ -47,9 +51,11 @@ class Strips {
   bool shares_rows() const;
   int64_t columns_of(int64_t unit) const {
     const int64_t first = column_of(unit);
-    return first < even ? std::min(whole_columns, even - first) : kept.size - even;
+    return first < even ? std::min(whole_columns - skipped_of(unit), even - first) : kept.size - even;
   }
+  // Lanes of the first vector that are not of the strip.
   int64_t skipped_of(int64_t unit) const {
+    if (unit % per_line == 0 && beside) return beside;
     return contiguous && kept.size >= kind_.vector && column_of(unit) == even ? kind_.vector - (kept.size - even) : 0;
   }
   int64_t vectors_of(int64_t unit) const { return (columns_of(unit) + skipped_of(unit) + kind_.vector - 1) / kind_.vector; }
@@ -60,8 +66,11 @@ class Strips {
   RowPlaces rows_of(int64_t unit, int64_t first, int64_t rows, const StripRoom& room) const;
 
  private:
+  int64_t lanes_beside() const;
   int64_t columns_for(int64_t weight) const;
-  int64_t column_of(int64_t unit) const { return std::min(unit % per_line * whole_columns, even); }
+  int64_t column_of(int64_t unit) const {
+    return std::min(std::max<int64_t>(unit % per_line * whole_columns - beside, 0), even);
+  }
   Cursor start_of(int64_t unit) const;
 };
 

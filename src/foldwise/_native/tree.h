@@ -67,6 +67,11 @@ constexpr bool takes_one_step = std::is_same_v<typename F::Source, typename F::V
 template <class F>
 FW_INLINE bool is_read_unasked() { return takes_one_step<F> && asks_for_what_is_near(); }
 
+// Where what is done with a vector, loaded as it lies, takes no longer than to load it.
+template <class F>
+constexpr bool takes_lines = AcrossLines::pays && !F::heavy && !is_judged<F> && !of_truths<F> && !is_exact<F> &&
+                             std::is_same_v<typename F::Source, typename F::Value>;
+
 // Room for so many tiles, or whatever they are.
 template <class T>
 struct Tiles : Room {
@@ -100,15 +105,22 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
       constexpr bool paced = static_lanes && bytes >= 32;  // else there is more to do with a line
       fetch_line<paced, (static_lanes > L_vectors<F> * W)>(soon + g * bytes, g * bytes & 64, ahead.apart || in_turn);
     };
-    if (resume) {
-      repeat<G>([&](int g) FW_INLINED { acc[g] = tile[first + g]; });
-    } else if (full) {
+    if (resume || !full) repeat<G>([&](int g) FW_INLINED { acc[g] = resume ? tile[first + g] : absence<F, W>(); });
+    if constexpr (static_lanes && !prefetch && takes_lines<F>) {
+      if (full > 1 && AcrossLines::suits(p)) {
+        AcrossLines vectors(p);
+        for (; step < full; ++step) {
+          vectors.begin(p + step * lanes + first * W);
+          if (step || resume) repeat<G>([&](int g) FW_INLINED { acc[g] = joined<F, W>(acc[g], vectors.next<typename F::Value>()); });
+          else repeat<G>([&](int g) FW_INLINED { acc[g] = F::start(vectors.next<typename F::Value>()); });
+        }
+      }
+    }
+    if (full && !resume && step == 0) {
       const typename F::Source* row = p + first * W;
       repeat<G>([&](int g) FW_INLINED { fetch(g), acc[g] = T::load(row + g * W); });
       soon += pace;
       step = 1;
-    } else {
-      repeat<G>([&](int g) FW_INLINED { acc[g] = absence<F, W>(); });
     }
     for (; step < full; ++step) {
       const typename F::Source* row = p + step * lanes + first * W;
