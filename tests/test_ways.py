@@ -88,7 +88,7 @@ def test_running_sums_down_columns_leave_by_lines(dtype: str, threads: int) -> N
 def test_running_results_down_columns_begin_anywhere_on_a_line(dtype: str, scan: str) -> None:
     """In cache, in place too: they are those along lines, and what lies beside them stays."""
     running = getattr(fw, scan)
-    for rows, columns in ((21, 160), (1037, 64), (9, 33)):
+    for rows, columns in ((21, 160), (1037, 64), (9, 33), (20, 1100)):
         x = np.random.default_rng(7).integers(1, 4, (rows, columns)).astype(dtype)
         if scan != "cummax" and x.dtype.kind == "f":
             x[rows // 2, ::11] = math.nan
@@ -103,6 +103,9 @@ def test_running_results_down_columns_begin_anywhere_on_a_line(dtype: str, scan:
                 out[...] = x
                 assert running(source, axis=0, out=out).tobytes() == wanted.tobytes(), (rows, offset)
                 assert (room.reshape(rows, pitch)[:, columns * size :] == 77).all(), (rows, offset)
+            from_the_end: dict[str, Any] = {"exclusive": True, "reverse": True}
+            wanted_so = running(np.ascontiguousarray(x.T), axis=1, **from_the_end).T
+            assert running(x, axis=0, out=out, **from_the_end).tobytes() == wanted_so.tobytes(), (rows, offset)
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -68,7 +68,8 @@ struct Arg {
   }
 
   bool run() {
-    constexpr int64_t fewest_columns = 8, short_line = most_kept > 0 ? 10 : 24;  // alone, a short line costs more than its elements do
+    constexpr int64_t fewest_columns = 8;
+    const int64_t short_line = lines_end_together() ? 10 : 24;  // alone, a short line costs more than its elements do
     const Axis* inner = plan.kept_rank ? &plan.kept[plan.kept_rank - 1] : nullptr;
     const bool together = inner && !plan.nest_rank && inner->size >= fewest_columns &&
                           (std::abs(inner->x) < std::abs(plan.along.x) || count <= short_line);
@@ -185,8 +186,10 @@ struct Arg {
 
   // A few rows in one look each, of which nothing depends on where it is: each lane keeps its best, and when it came; then the lanes of
   // as many rows as there are in a vector are compared together. A second look, which ends where it is, is mistaken about that once a
-  // row; of longer rows, or in shorter vectors, this takes longer.
+  // row, but of longer rows, sooner in shorter vectors, this takes longer. Nor does it ask memory for what comes.
   static constexpr int64_t most_kept = sizeof(A) < 4 ? 0 : vector_bytes == 64 ? 1024 : vector_bytes == 32 ? 16 * W : 0;
+  static constexpr int64_t most_kept_from_memory = vector_bytes == 64 ? most_kept / 2 : 0;
+  bool lines_end_together() const { return as_it_lies && !last && count <= (from_memory ? most_kept_from_memory : most_kept); }
   FW_INLINE typename Placed::template Acc<W> best_in_row(const S* p) const {
     constexpr int group = 2;
     using V = typename Pack<A, W>::Vector;
@@ -293,7 +296,7 @@ struct Arg {
     share(plan.lines, count * size, [&](int64_t from, int64_t to) {
       Cursor at(plan.kept, plan.kept_rank, plan.source.x, nullptr, from);
       if constexpr (most_kept > 0) {
-        if (as_it_lies && count <= most_kept && !last) {
+        if (lines_end_together()) {
           for (int64_t line = from; line < to; line += W) places_in_rows(at, std::min<int64_t>(W, to - line));
           return;
         }

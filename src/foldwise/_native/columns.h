@@ -31,7 +31,8 @@ struct StripWork : ReduceWork<F>, Strips {
   }
   static constexpr StripKind kind{size, W, T::block, tile_columns, F::heavy ? 0 : few_rows,
                                   F::heavy ? 0 : (takes_twice_few ? 2 : 1) * few_rows,
-                                  AcrossLines::pays && !is_exact<F> && !is_judged<F> && (!F::guarded || chooses<F>), read};
+                                  AcrossLines::pays && !F::heavy && !is_exact<F> && !is_judged<F> && (!F::guarded || chooses<F>),
+                                  F::guarded, read};
 };
 
 template <class F>
@@ -53,8 +54,7 @@ struct Columns : StripWork<F> {
 
   template <class G, class At>
   FW_INLINE bool finish_row(int64_t unit, At&& acc_at) const {
-    const int64_t skipped = In::skipped_of(unit);
-    return this->template write_row<G>(In::out_of(unit), kept.out, columns_of(unit), In::beside ? skipped : 0, In::beside ? 0 : skipped, acc_at);
+    return this->template write_row<G>(In::out_of(unit), kept.out, columns_of(unit), In::skipped_of(unit), 0, acc_at);
   }
 
   void fold_columns() {

@@ -105,7 +105,7 @@ FW_INLINE Pack<A, N> in_register(Pack<A, N> a) {
 // Vectors one after the other, each of which lies on two lines of cache: from the second cache that takes half as long again. Lines are
 // loaded instead, and two of them make one vector. What they hold beside the elements is nobody's business here; a sanitizer would
 // ask. (Of shorter vectors, of which only every second lies on two, it gains little.)
-#if defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__AVX512F__) && !defined(FOLDWISE_SANITIZED)
 class AcrossLines {
   static constexpr int line = 64, word = 4;
   const __m512i order_;

@@ -49,18 +49,18 @@ struct ReduceWork {
   }
 
   // Writes a row of results: W at a time while in place, through a buffer at its ends or into another dtype. Left out are the first
-  // `beside` lanes of the first vector, and the first `skipped` of the last one, unless that is a whole one.
+  // `skipped` lanes of the first vector, and the first `repeated` of the last one, unless that is a whole one.
   template <class G, class At>
-  FW_INLINE bool write_row(char* out, int64_t stride, int64_t columns, int64_t beside, int64_t skipped, At&& acc_at) const {
+  FW_INLINE bool write_row(char* out, int64_t stride, int64_t columns, int64_t skipped, int64_t repeated, At&& acc_at) const {
     const bool in_place = plan.sink.direct && stride == sizeof(A);
     bool fit = true;
     for (int64_t v = 0, c = 0; c < columns; ++v) {
-      const int64_t first = v ? 0 : beside, some = std::min<int64_t>(W - first, columns - c);
+      const int64_t first = v ? 0 : skipped, some = std::min<int64_t>(W - first, columns - c);
       A results[W];
       A* to = in_place && some == W ? reinterpret_cast<A*>(out) + c : results;
       fit &= finished<G, W>(acc_at(v), plan.finish, to);
       settle(to);
-      if (to == results) scatter(out + c * stride, stride, results + first + (first + some < W ? skipped : 0), some);
+      if (to == results) scatter(out + c * stride, stride, results + first + (first + some < W ? repeated : 0), some);
       c += some;
     }
     return fit;

@@ -42,6 +42,9 @@ struct Scan : ScanLines<F> {
   static constexpr int together = whole_lines || F::heavy ? pack_size : sizeof(S) == 8 ? 2 : 4;
   static constexpr int turns = pack_size / together, levels = any_order<F> ? 0 : std::bit_width(unsigned{turns}) - 1;
 
+  // Whether a vector of rows asks once if there is a carry: with shorter vectors, and where more is done, it is as fast to ask for each.
+  static constexpr bool asks_once = vector_bytes == 64 && !F::heavy && !chooses<F>;
+
   // Where rows of results begin on lines, these leave one by one, and never come to more than the first cache holds. With vectors of
   // less than a line only what need not be converted gains by it.
   static constexpr bool by_lines = !small && !F::heavy && !F::guarded && (vector_bytes == 64 || sizeof(S) == 8);
@@ -58,7 +61,7 @@ struct Scan : ScanLines<F> {
   // By how many columns the second vector of each row reaches back into the first, so that it and those behind it leave for whole
   // lines of cache: one that lies across two takes twice the time. What is in two vectors leaves the same twice, unless what it is
   // made from is gone by then.
-  int64_t short_of_vector(const Place& at, int64_t columns) const {
+  int64_t reach_back(const Place& at, int64_t columns) const {
     constexpr int64_t vector = W * sizeof(Out);
     const auto beyond = [](auto bytes) { return static_cast<int64_t>(bytes) & (vector - 1); };
     const bool alike = beyond(plan.along.out) == 0 && at.x != at.out && columns >= 2 * W;
@@ -99,7 +102,7 @@ struct Scan : ScanLines<F> {
     const bool whole = columns % W == 0;
     const bool rows_in = plan.source.direct && kept.x == static_cast<int64_t>(sizeof(S)) && whole;
     const bool rows_out = is_out(plan.sink.dtype) && kept.out == static_cast<int64_t>(sizeof(Out)) && whole;
-    const int64_t back = rows_out && !streaming ? short_of_vector(at, columns) : 0;
+    const int64_t back = rows_out && !streaming ? reach_back(at, columns) : 0;
     const int64_t vectors = (columns + back + W - 1) / W, last = whole ? columns - W : (vectors - 1) * W;
     const auto column_of = [=](int64_t v) FW_INLINED { return v ? std::min(v * W - back, last) : 0; };
     CarryOf<F, W> carries[most];
@@ -140,7 +143,7 @@ struct Scan : ScanLines<F> {
           }
         };
         typename VectorOf<bits_of<A>, W>::type odd{};  // where the last row holds a NaN, as it does after any other
-        // A pack of eight rows whose results leave as they are asks nothing of each; any other is of `few`.
+        // A pack of eight rows whose results leave as they are asks nothing of each; any other, `few`, does.
         const auto scan_turn = [&](auto turn, auto ahead, auto few) FW_INLINED {
           constexpr int t = turn, first = t * together;
           const int64_t present = few ? std::min<int64_t>(together, rows - first) : together;
@@ -153,10 +156,10 @@ struct Scan : ScanLines<F> {
             AccOf<F, W> acc[together];
             each_row([&](int r) FW_INLINED {
               const S* here = in[first + r] + column_of(v);
-              // Next are the rows below; of few rows it is the strip beside.
+              // Next are the rows below; of a few that are the last it is the strip beside.
               if (ahead && std::is_same_v<S, A>) ask_for(here, pack_size * plan.along.x);
               else if (ahead) ask_second_for(here, pack_size * plan.along.x);
-              if (few) ask_second_for(here + cached_columns);
+              if (few && rows_in && rows < pack_size) ask_second_for(here + cached_columns);
               acc[r] = F::start(load<A, W>(here));
             });
             if constexpr (!any_order<F>) prefix_of_rows<F, W, together>(acc, present);
@@ -181,7 +184,7 @@ struct Scan : ScanLines<F> {
             };
             const auto carried = [&](const auto& local) FW_INLINED { return carries[v].template emit<F>(local, judge); };
             const auto alone = [&](const auto& local) FW_INLINED { return Work::template alone<F, W>(local, judge); };
-            if constexpr (F::heavy || chooses<F>) results_are([&](const auto& local) FW_INLINED { return begin ? carried(local) : alone(local); });
+            if constexpr (!asks_once) results_are([&](const auto& local) FW_INLINED { return begin ? carried(local) : alone(local); });
             else if (begin) results_are(carried);
             else results_are(alone);
             if (!few && lined && (v + 1) % in_line == 0) leave(v, first);

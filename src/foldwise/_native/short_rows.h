@@ -42,9 +42,10 @@ struct ShortRows : ReduceWork<F> {
     typename Terms<G>::Acc tiles[(std::bit_width(static_cast<uint64_t>(most_row_blocks)) + 1) * L / W];
     Counter<G> counter{tiles, L / W};
     const int64_t some = is_exact<G> ? count : T::block;
+    const bool unasked = is_read_unasked<G>() || ((takes_one_step<G> || takes_lines<G>) && !ahead.distance);
     for (int64_t done = 0; done < count; done += some) {
       const int64_t here = std::min(some, count - done);
-      if (is_read_unasked<G>() || ((takes_one_step<G> || takes_lines<G>) && !ahead.distance)) fold_into_lanes<G, G::heavy ? 0 : L, false>(p + done, here, L, counter.next());
+      if (unasked) fold_into_lanes<G, G::heavy ? 0 : L, false>(p + done, here, L, counter.next());
       else fold_into_lanes<G, G::heavy ? 0 : L, std::is_same_v<G, F>>(p + done, here, L, counter.next(), false, ahead);
       counter.push();
     }

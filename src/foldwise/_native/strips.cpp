@@ -33,13 +33,14 @@ Strips::Strips(const ReducePlan& plan, const StripKind& kind, const void* reduct
       most_rows(std::min(kind.block, plan.count)),
       vectors((unit_columns + kind.vector - 1) / kind.vector) {}
 
-// Where all rows begin at the same place of a line.
+// Where all rows begin at the same place of a line; for folds that mind what is strange, where beside a row is another one.
 int64_t Strips::lanes_beside() const {
   const int64_t bytes = kind_.vector * kind_.item, beyond = static_cast<int64_t>(reinterpret_cast<std::uintptr_t>(plan_.source.x) % bytes);
   const auto alike = [bytes](const Axis* axes, int rank) { return std::all_of(axes, axes + rank, [=](const Axis& a) { return a.x % bytes == 0; }); };
-  const bool suits = kind_.looks_beside && contiguous && !prefetch_ && beyond % kind_.item == 0 && kept.size >= kind_.vector &&
-                     plan_.count * plan_.outputs * kind_.item >= first_cache && alike(plan_.fold, plan_.fold_rank) &&
-                     alike(plan_.kept, plan_.kept_rank - 1);
+  const bool adjoining = plan_.fold_rank && plan_.fold[plan_.fold_rank - 1].x == kept.size * kind_.item;
+  const bool suits = kind_.looks_beside && (adjoining || !kind_.minds_strange) && contiguous && !prefetch_ &&
+                     plan_.count * plan_.outputs * kind_.item >= first_cache && kept.size >= 2 * kind_.vector &&
+                     beyond % kind_.item == 0 && alike(plan_.fold, plan_.fold_rank) && alike(plan_.kept, plan_.kept_rank - 1);
   return suits ? beyond / kind_.item : 0;
 }
 

@@ -11,7 +11,8 @@ struct StripKind {
   int64_t block;              // rows that are handed on at once
   int64_t tile_columns;       // of a strip that lies whole
   int64_t few, few_in_cache;  // so many rows stay in registers: strips are wider
-  bool looks_beside;          // what shares a line of cache with a row may be folded, too, if nobody learns of it
+  // What shares a line of cache with a row may be folded, too, as nobody learns of it; unless it is strange, if that takes longer.
+  bool looks_beside, minds_strange;
   // Columns of a row, and after them, up to whole vectors, what is absent.
   void (*read)(const void* reduction, char* to, const char* x, const char* mask, const Axis& along, int64_t columns, int64_t padded);
 };
@@ -35,11 +36,11 @@ class Strips {
   const Axis& kept;
   const bool contiguous;
   const bool few;
-  // In cache, vectors begin on lines, if rows do not: the first of a row has some lanes for what lies before it, the last for what
-  // lies behind. A vector that lies on two lines takes twice the time.
+  // In the second cache a vector that lies on two lines takes twice the time. So vectors begin where lines do, or halves of them, if
+  // rows do not: the first of a row has some lanes for what lies before it, the last for what lies behind.
   const int64_t beside;
-  // Else columns that fill vectors where they lie. Those left over are a strip of their own: a vector whose first columns are
-  // in another strip, too, unless there are too few for any.
+  // All columns then, or else those that fill vectors where they lie: what is left over is a strip of its own, a vector whose first
+  // columns are in another strip, too, unless there are too few for any.
   const int64_t even;
   const int64_t whole_columns, even_strips, per_line, count;
   const int64_t unit_columns, unit_bytes;
