@@ -104,6 +104,26 @@ def test_rows_of_any_length(name: str, dtype: str) -> None:
             assert np.array_equal(getattr(fw, name)(x, 1, select_last_index=last), wanted), (length, last)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int16", "uint32", "int64"])
+@EVERY_PLACE
+def test_a_search_ends_where_nothing_is_more_extreme(name: str, dtype: str, threads: int) -> None:
+    """But that of the last one does not; and some find nothing."""
+    fw.set_num_threads(threads)
+    kind = cases.dtype_of(dtype)
+    least, most = (0, 1) if dtype == "bool" else limits(kind)
+    extreme, other = (most, least) if name == "argmax" else (least, most)
+    for count in (70, 9000, 2_500_001):
+        for where in ([], [0], [count - 1], [count // 3, count // 2], [count // 2, count - 7]):
+            x = np.full(count, other, kind)
+            x[where] = extreme
+            for last in (False, True):
+                wanted = (where or [0, count - 1])[-last]
+                assert getattr(fw, name)(x, select_last_index=last) == wanted, (count, where, last)
+                rows = np.stack([x[:9000], x[-9000:]])
+                assert np.array_equal(getattr(fw, name)(rows, 1, select_last_index=last), places(name, rows, 1, last))
+
+
 @EVERY_FLOAT
 @EVERY_PLACE
 def test_zeros_of_both_signs_are_equal(name: str, dtype: str) -> None:

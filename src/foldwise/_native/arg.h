@@ -1,6 +1,8 @@
 // Where the largest or the smallest element of a line is. No tree: the first (or last) of the extremes is one place,
 // however it is looked for. NaN is more extreme than any number, as in Extreme.
 #pragma once
+#include <atomic>
+
 #include "extremes.h"
 #include "reduce.h"
 
@@ -34,17 +36,22 @@ struct Arg {
   using T = Terms<Fold>;
   using Index = bits_of<A>;
   static constexpr int W = T::W;
-  static constexpr int64_t block = 1024, strip = 1024, size = sizeof(S);
+  static constexpr int64_t block = sizeof(S) < 4 ? 8192 / sizeof(S) : 1024, strip = 1024, size = sizeof(S);
 
   const ScanPlan& plan;
   const Reader<S> reader;
   const int64_t count;
   const bool as_it_lies, from_memory, last;
+  const A top;  // of integers: no other displaces the first of these
 
-  explicit Arg(const ScanPlan& p)
+  // `direct`: whether what lies there is of that dtype.
+  Arg(const ScanPlan& p, bool direct)
       : plan(p), reader(p.source, absent_source<S, A>(Fold::absent())), count(length_of(p)),
-        as_it_lies(p.source.direct && !p.nest_rank && p.along.x == size),
-        from_memory(is_from_memory(count * p.lines * size)), last(p.shifted) {}
+        as_it_lies(direct && !p.nest_rank && p.along.x == size),
+        from_memory(is_from_memory(count * p.lines * size)), last(p.shifted),
+        top(p.source.dtype == Dtype::boolean ? A(largest) : Extreme<S, A, !largest>::absent()) {}
+  explicit Arg(const ScanPlan& p) : Arg(p, p.source.direct) {}
+  bool ends_search(A best) const { return std::is_integral_v<A> && !last && best == top; }
 
   static int64_t length_of(const ScanPlan& plan) {
     if (!plan.nest_rank) return plan.along.size;
@@ -74,8 +81,20 @@ struct Arg {
     const bool together = inner && !plan.nest_rank && inner->size >= fewest_columns &&
                           (std::abs(inner->x) < std::abs(plan.along.x) || count <= short_line);
     if (together && count <= std::numeric_limits<Index>::max()) columns(*inner);
-    else lines();
+    else if (!searches_as_they_lie()) lines();
     return true;
+  }
+
+  // Lines of integers that are widened to these elsewhere.
+  bool searches_as_they_lie() const {
+    if constexpr (small || !std::is_same_v<S, int64_t>) return false;
+    else if (plan.source.direct || plan.source.swapped || plan.nest_rank || plan.along.x != item_size(plan.source.dtype)) return false;
+    else return with_type(plan.source.dtype, [&](auto sample) {
+      using Read = std::conditional_t<std::is_same_v<decltype(sample), bool>, std::uint8_t, decltype(sample)>;
+      constexpr bool is_shorter = std::is_integral_v<Read> && sizeof(Read) < sizeof(S);
+      if constexpr (is_shorter) Arg<Read, Read, largest>(plan, true).lines();
+      return is_shorter;
+    });
   }
 
   // ---- lines
@@ -139,31 +158,45 @@ struct Arg {
     return folded<Fold, W>(typename T::Acc{{all}}).value[0];
   }
 
-  // The place of `value` among `n` elements, which hold it.
+  // The place of `value` among `n` elements, or -1. What is left over is searched with what was before it, again.
   FW_INLINE int64_t place_of(A value, const S* p, int64_t n) const {
-    if (value != value) return place_of_nan<S, A, W>(p, n, last);
-    const auto at = [&](int64_t i) { return load<A, 1>(p + i)[0] == value; };
-    const auto found = [&](int64_t i) FW_INLINED { return lanes_where(load<A, W>(p + i).v[0] == value); };
+    if constexpr (std::is_floating_point_v<A>) {
+      if (value != value) return place_of_nan<S, A, W>(p, n, last);
+    }
+    const auto found_in = [&](auto x) FW_INLINED -> uint64_t {
+      if constexpr (sizeof(A) < 4) return short_lanes_where(x == value);
+      else return lanes_where(x == value);
+    };
+    const auto found = [&](int64_t i) FW_INLINED { return found_in(load<A, W>(p + i).v[0]); };
+    const auto place_in = [&](uint64_t where) { return int64_t{last ? std::bit_width(where) - 1 : std::countr_zero(where)}; };
+    if (n < W) {
+      const uint64_t where = found_in(T::load_some(p, n).value.v[0]) & ((uint64_t{1} << n) - 1);
+      return where ? place_in(where) : -1;
+    }
     if (last) {
-      int64_t i = n;
-      for (; i >= W; i -= W) {
-        if (const unsigned where = found(i - W)) return i - W + std::bit_width(where) - 1;
+      for (int64_t end = n; end > 0; end -= W) {
+        const int64_t i = std::max<int64_t>(end - W, 0);
+        if (const uint64_t where = found(i)) return i + place_in(where);
       }
-      while (!at(i - 1)) --i;
-      return i - 1;
+      return -1;
     }
-    int64_t i = 0;
+    int64_t next = 0;
     constexpr int some = std::min(4, 64 / W);
-    for (; i + some * W <= n; i += some * W) {
+    for (; next + some * W <= n; next += some * W) {
       uint64_t where = 0;
-      repeat<some>([&](int g) FW_INLINED { where |= uint64_t{found(i + g * W)} << g * W; });
-      if (where) return i + std::countr_zero(where);
+      repeat<some>([&](int g) FW_INLINED { where |= found(next + g * W) << g * W; });
+      if (where) return next + place_in(where);
     }
-    for (; i + W <= n; i += W) {
-      if (const unsigned where = found(i)) return i + std::countr_zero(where);
+    for (; next < n; next += W) {
+      const int64_t i = std::min(next, n - W);
+      if (const uint64_t where = found(i)) return i + place_in(where);
     }
-    while (!at(i)) ++i;
-    return i;
+    return -1;
+  }
+  // Of truths it is the first that ends a search, if there is one.
+  FW_INLINE int64_t place_of_truth(const S* p) const {
+    const int64_t place = place_of(top, p, count);
+    return place >= 0 ? place : last ? count - 1 : 0;
   }
 
   // The better of two elements of a row, and where it is: of equals the first.
@@ -264,6 +297,7 @@ struct Arg {
       const S* here = block_at(x, at, some, gathered);
       const A value = small || (as_it_lies && from_memory) ? extreme_of<true>(here, some) : extreme_of<false>(here, some);
       if (at == first || displaces(value, best.value)) best = {value, at / block};
+      if (ends_search(best.value)) break;
     }
     return best;
   }
@@ -282,8 +316,13 @@ struct Arg {
       Tiles<Best> parts(chunks);
       for (int64_t line = 0; line < plan.lines; ++line) {
         const Cursor at(plan.kept, plan.kept_rank, plan.source.x, nullptr, line);
+        std::atomic<int64_t> ended{chunks};  // the first known chunk behind which there is nothing to search
         parallel(chunks, [&](int64_t c) {
-          parts.data[c] = best_of(at.x, c * chunk, std::min(count, (c + 1) * chunk));
+          int64_t first = ended.load(std::memory_order_relaxed);
+          parts.data[c] = c > first ? Best{Fold::absent(), 0} : best_of(at.x, c * chunk, std::min(count, (c + 1) * chunk));
+          if (ends_search(parts.data[c].value)) {
+            while (c < first && !ended.compare_exchange_weak(first, c, std::memory_order_relaxed)) {}
+          }
         });
         Best best = parts.data[0];
         for (int64_t c = 1; c < chunks; ++c) {
@@ -301,7 +340,15 @@ struct Arg {
           return;
         }
       }
-      for (int64_t line = from; line < to; ++line, at.advance(1)) finish(at.x, plan.sink.out + at.out, best_of(at.x, 0, count));
+      for (int64_t line = from; line < to; ++line, at.advance(1)) {
+        char* out = plan.sink.out + at.out;
+        if (size == 1 && as_it_lies && plan.source.dtype == Dtype::boolean && count <= block) {
+          const int64_t place = place_of_truth(reinterpret_cast<const S*>(at.x));
+          std::memcpy(out, &place, sizeof place);
+        } else {
+          finish(at.x, out, best_of(at.x, 0, count));
+        }
+      }
     });
   }
 

@@ -161,6 +161,30 @@ FW_INLINE unsigned lanes_where(V holds) {
   return bits;
 }
 
+// The same of one or two bytes.
+template <class V>
+FW_INLINE uint64_t short_lanes_where(V holds) {
+  [[maybe_unused]] constexpr bool bytes = sizeof(holds[0]) == 1;
+#if defined(__AVX512BW__)
+  if constexpr (sizeof(V) == 64 && bytes) return _mm512_movepi8_mask((__m512i)holds);
+  else if constexpr (sizeof(V) == 64) return _mm512_movepi16_mask((__m512i)holds);
+#endif
+#if defined(__AVX2__)
+  if constexpr (sizeof(V) == 32 && bytes) return static_cast<unsigned>(_mm256_movemask_epi8((__m256i)holds));
+  else if constexpr (sizeof(V) == 32) {
+    const __m256i all = (__m256i)holds;
+    return static_cast<unsigned>(_mm_movemask_epi8(_mm_packs_epi16(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1))));
+  }
+#endif
+#if defined(__x86_64__)
+  if constexpr (sizeof(V) == 16 && bytes) return static_cast<unsigned>(_mm_movemask_epi8((__m128i)holds));
+  else if constexpr (sizeof(V) == 16) return static_cast<unsigned>(_mm_movemask_epi8(_mm_packs_epi16((__m128i)holds, __m128i{})));
+#endif
+  uint64_t bits = 0;
+  for (int i = 0; i < static_cast<int>(sizeof(V) / sizeof(holds[0])); ++i) bits |= uint64_t{holds[i] != 0} << i;
+  return bits;
+}
+
 // ---- moving elements about
 
 template <int... I, class V>
