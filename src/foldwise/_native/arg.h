@@ -363,6 +363,9 @@ struct Arg {
     const bool rows_lie = plan.source.direct && kept.x == size, narrow = lie_narrow(kept);
     const int64_t strips = (kept.size + strip - 1) / strip;
     const int64_t units = plan.lines / kept.size * strips;
+    // Rows that are gathered come some at a time, if they adjoin.
+    const bool adjoin = plan.along.x == kept.size * kept.x && kept.size <= strip;
+    const int64_t rows_gathered = adjoin && kept.size <= 32 ? strip / 2 / kept.size : 1;
     share(units, std::min(kept.size, strip) * count * size, [&](int64_t from, int64_t to) {
       S gathered[most_interleaved_words * strip];
       A held[strip];
@@ -377,8 +380,9 @@ struct Arg {
           if (narrow) {
             in = gathered + row * strip;
           } else if (!rows_lie) {
-            reader(gathered, x, nullptr, kept, columns);
-            in = gathered;
+            const int64_t turn = row % rows_gathered;
+            if (turn == 0) reader(gathered, x, nullptr, kept, std::min(rows_gathered, count - row) * columns);
+            in = gathered + turn * columns;
           }
           const bool fetches = from_memory && !narrow && rows_lie;
           compare_row(in, columns, static_cast<Index>(row), fetches ? rows_ahead * plan.along.x : 0, held, places);
@@ -395,18 +399,21 @@ struct Arg {
   // `ahead` lies what is read some rows later, or 0.
   static constexpr int64_t rows_ahead = 2;
   FW_INLINE void compare_row(const S* in, int64_t columns, Index row, int64_t ahead, A* held, Index* places) const {
-    const auto compare = [&]<int N>(std::integral_constant<int, N>, int64_t c) FW_INLINED {
+    const auto compare = [&]<int N>(std::integral_constant<int, N>, int64_t c, Pack<A, N> elements) FW_INLINED {
       if (ahead) ask_for(in + c, ahead);
-      const auto x = load<A, N>(in + c).v[0];
-      auto value = load<A, N>(held + c).v[0];
-      auto place = load<Index, N>(places + c).v[0];
+      const auto x = elements.v[0];
+      const auto value = load<A, N>(held + c).v[0];
+      const auto place = load<Index, N>(places + c).v[0];
       const auto better = row == 0 ? x == x || x != x : displaces(x, value);
       store_vector(held + c, better ? x : value);
       store_vector(places + c, better ? row - decltype(place){} : place);
     };
+    constexpr int64_t fewest_in_vector = small ? W : 4;  // one after the other, fewer take no longer
     int64_t c = 0;
-    for (; c + W <= columns; c += W) compare(std::integral_constant<int, W>{}, c);
-    for (; c < columns; ++c) compare(std::integral_constant<int, 1>{}, c);
+    constexpr std::integral_constant<int, W> vector;
+    for (; c + W <= columns; c += W) compare(vector, c, load<A, W>(in + c));
+    if (columns - c >= fewest_in_vector) return compare(vector, c, T::load_some(in + c, columns - c).value);
+    for (; c < columns; ++c) compare(std::integral_constant<int, 1>{}, c, load<A, 1>(in + c));
   }
 };
 
