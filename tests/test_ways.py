@@ -28,6 +28,23 @@ def test_columns_of_what_has_no_order(dtype: str, threads: int) -> None:
                 assert np.array_equal(getattr(fw, fold)(part, axis=0), wanted), (fold, part.shape)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["bool", "int16", "int64", "float32"])
+def test_truths_that_are_decided_somewhere(dtype: str, threads: int) -> None:
+    """What comes afterwards is not looked at: it is another's that counts for the next output, or nobody's."""
+    fw.set_num_threads(threads)
+    for places in ([], [0], [300_000], [799_999], [5, 500_000]):
+        x = np.zeros(800_000, dtype)
+        x[places] = 1
+        for part in (x, x[::-1], x.reshape(4, -1), x.reshape(-1, 4), x.reshape(2, 100_000, 4), x.reshape(2, 4, -1)):
+            none = part == 0
+            for axis in (None, 0, part.ndim - 1, *([(0, 2)] if part.ndim == 3 else [])):
+                assert np.array_equal(fw.any(part, axis=axis), np.any(part, axis=axis)), (places, part.shape, axis)
+                assert np.array_equal(fw.all(none, axis=axis), np.all(none, axis=axis)), (places, part.shape, axis)
+        both = fw.reduce_many(x, ["any", "all", "sum"])
+        assert (bool(both[0]), bool(both[1]), int(both[2])) == (bool(places), False, len(places))
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", ["int32", "float64", "float32", "float16"])
 def test_running_sums_backwards_leave_past_the_caches(dtype: str, threads: int) -> None:

@@ -24,7 +24,7 @@ class OpenSequence {
   Counter<F> plain;
   int span_log = most_log;
   int64_t position, span_start;
-  bool left_range = false;
+  bool left_range = false, decided = false;  // nothing that comes changes what is decided
   const char* lead = nullptr;
   int64_t slowness = 1;
 
@@ -46,7 +46,7 @@ class OpenSequence {
   // `next` is where memory goes on afterwards, or null if nothing need be fetched.
   FW_OUTLINE void take(const S* p, int64_t count, const S* next, Walk walk) {
     if constexpr (F::guarded) clear_flags();
-    while (count) {
+    while (count && !decided) {
       const int64_t some = std::min(count, T::block - position % T::block);
       const S* end = p + some * k;
       const S* then = some < count || !next ? end : next;
@@ -58,6 +58,7 @@ class OpenSequence {
         lead += some * k * size / slowness;
       }
       fold_piece<F>(p, some, open_tile(), position % T::block > 0, ahead);
+      if constexpr (of_truths<F>) decided = k == 1 && decides(open_tile());
       position += some;
       p = end;
       count -= some;
@@ -94,6 +95,13 @@ class OpenSequence {
   Acc* open_tile() {
     if constexpr (F::guarded) return plain.next();
     else return counter.next();
+  }
+
+  // Whether one of these truths is enough, whatever the others are.
+  bool decides(const Acc* lanes) const {
+    Acc all = lanes[0];
+    for (int64_t v = 1; v < vectors; ++v) all = F::merge(all, lanes[v]);
+    return folded<F, T::W>(all).value[0] != F::absent();
   }
 
   void note_range() {
