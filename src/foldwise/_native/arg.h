@@ -168,7 +168,7 @@ struct Arg {
       else return lanes_where(x == value);
     };
     const auto found = [&](int64_t i) FW_INLINED { return found_in(load<A, W>(p + i).v[0]); };
-    const auto place_in = [&](uint64_t where) { return int64_t{last ? std::bit_width(where) - 1 : std::countr_zero(where)}; };
+    const auto place_in = [&](uint64_t where) { return last ? 63 - std::countl_zero(where) : std::countr_zero(where); };
     if (n < W) {
       const uint64_t where = found_in(T::load_some(p, n).value.v[0]) & ((uint64_t{1} << n) - 1);
       return where ? place_in(where) : -1;
