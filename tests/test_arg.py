@@ -124,6 +124,19 @@ def test_a_search_ends_where_nothing_is_more_extreme(name: str, dtype: str, thre
                 assert np.array_equal(getattr(fw, name)(rows, 1, select_last_index=last), places(name, rows, 1, last))
 
 
+@EVERY_PLACE
+def test_bytes_that_are_true(name: str) -> None:
+    """A mask that is a view of other bytes: all that are not 0 are equal."""
+    for count in (12, 70, 5000, 1_500_000):
+        x = np.zeros(count, np.uint8) if name == "argmax" else np.full(count, 255, np.uint8)
+        x[count // 3], x[count // 2], x[count - 2] = (3, 1, 255) if name == "argmax" else (7, 0, 1)
+        for mask in (x.view(bool), x[::-1].view(bool)):
+            for last in (False, True):
+                wanted = places(name, (mask.view(np.uint8) != 0), None, last)
+                assert getattr(fw, name)(mask, select_last_index=last) == wanted, (count, last)
+                assert getattr(fw, name)(np.stack([mask] * 3), 1, select_last_index=last)[1] == wanted, (count, last)
+
+
 @EVERY_FLOAT
 @EVERY_PLACE
 def test_zeros_of_both_signs_are_equal(name: str, dtype: str) -> None:

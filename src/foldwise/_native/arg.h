@@ -158,14 +158,19 @@ struct Arg {
     return folded<Fold, W>(typename T::Acc{{all}}).value[0];
   }
 
-  // The place of `value` among `n` elements, or -1. What is left over is searched with what was before it, again.
+  // The place of `value` among `n` elements, which hold it.
   FW_INLINE int64_t place_of(A value, const S* p, int64_t n) const {
     if constexpr (std::is_floating_point_v<A>) {
       if (value != value) return place_of_nan<S, A, W>(p, n, last);
     }
+    return place_where(p, n, [value](auto x) FW_INLINED { return x == value; });
+  }
+  // Where something holds of an element, or -1. What is left over is searched with what was before it, again.
+  template <class Holds>
+  FW_INLINE int64_t place_where(const S* p, int64_t n, Holds&& holds) const {
     const auto found_in = [&](auto x) FW_INLINED -> uint64_t {
-      if constexpr (sizeof(A) < 4) return short_lanes_where(x == value);
-      else return lanes_where(x == value);
+      if constexpr (sizeof(A) < 4) return short_lanes_where(holds(x));
+      else return lanes_where(holds(x));
     };
     const auto found = [&](int64_t i) FW_INLINED { return found_in(load<A, W>(p + i).v[0]); };
     const auto place_in = [&](uint64_t where) { return last ? 63 - std::countl_zero(where) : std::countr_zero(where); };
@@ -193,9 +198,9 @@ struct Arg {
     }
     return -1;
   }
-  // Of truths it is the first that ends a search, if there is one.
+  // Whatever is not 0 is true, and as large as any other truth.
   FW_INLINE int64_t place_of_truth(const S* p) const {
-    const int64_t place = place_of(top, p, count);
+    const int64_t place = place_where(p, count, [](auto x) FW_INLINED { return largest ? x != 0 : x == 0; });
     return place >= 0 ? place : last ? count - 1 : 0;
   }
 
@@ -310,6 +315,9 @@ struct Arg {
   }
 
   void lines() {
+    if constexpr (size == 1) {
+      if (as_it_lies && plan.source.dtype == Dtype::boolean) return lines_of_truths();
+    }
     const int64_t chunk = std::max<int64_t>(1, task_bytes / (block * size)) * block;
     if (plan.lines < 2 * thread_count() && threads_for(count * size) > 1) {
       const int64_t chunks = (count + chunk - 1) / chunk;
@@ -341,13 +349,16 @@ struct Arg {
         }
       }
       for (int64_t line = from; line < to; ++line, at.advance(1)) {
-        char* out = plan.sink.out + at.out;
-        if (size == 1 && as_it_lies && plan.source.dtype == Dtype::boolean && count <= block) {
-          const int64_t place = place_of_truth(reinterpret_cast<const S*>(at.x));
-          std::memcpy(out, &place, sizeof place);
-        } else {
-          finish(at.x, out, best_of(at.x, 0, count));
-        }
+        finish(at.x, plan.sink.out + at.out, best_of(at.x, 0, count));
+      }
+    });
+  }
+  void lines_of_truths() {
+    share(plan.lines, count * size, [&](int64_t from, int64_t to) {
+      Cursor at(plan.kept, plan.kept_rank, plan.source.x, nullptr, from);
+      for (int64_t line = from; line < to; ++line, at.advance(1)) {
+        const int64_t place = place_of_truth(reinterpret_cast<const S*>(at.x));
+        std::memcpy(plan.sink.out + at.out, &place, sizeof place);
       }
     });
   }
