@@ -151,14 +151,16 @@ void gather(T* to, const char* from, int64_t stride, int64_t count) {
   constexpr int64_t size = sizeof(S);
   if (stride == size) {
     int64_t i = 0;
-    if constexpr (std::is_same_v<T, double> && !swapped && (std::is_same_v<S, half> || std::is_same_v<S, bfloat>)) {
-      constexpr int N = native<double>;
-      for (; i + N <= count; i += N) store(to + i, load<double, N>(reinterpret_cast<const S*>(from) + i));
+    if constexpr (std::is_floating_point_v<T> && !swapped && (std::is_same_v<S, half> || std::is_same_v<S, bfloat>)) {
+      constexpr int N = native<T>;
+      for (; i + N <= count; i += N) store(to + i, load<T, N>(reinterpret_cast<const S*>(from) + i));
     }
     for (; i < count; ++i) to[i] = converted<T>(read<S, swapped>(from + i * size));
   } else if (stride == -size) {
     if constexpr (std::is_same_v<T, S> && !swapped) return copy_backwards(to, reinterpret_cast<const S*>(from), count);
     for (int64_t i = 0; i < count; ++i) to[i] = converted<T>(read<S, swapped>(from - i * size));
+  } else if (stride == 0) {
+    std::fill_n(to, count, converted<T>(read<S, swapped>(from)));
   } else {
     int64_t i = 0;
     if constexpr (std::is_same_v<T, S> && !swapped) {
@@ -171,9 +173,11 @@ void gather(T* to, const char* from, int64_t stride, int64_t count) {
 template <class T>
 using Gather = void (*)(T* to, const char* from, int64_t stride, int64_t count);
 
-// Kernels fold their own dtype, double folds every dtype, 64-bit integers every integer, bytes what is as small.
+// Kernels fold their own dtype, double folds every dtype, float the shorter ones of floats, 64-bit integers every integer, bytes what
+// is as small.
 template <class T, class S>
 constexpr bool gathers = std::is_same_v<T, S> || std::is_same_v<T, double> ||
+                         (std::is_same_v<T, float> && (std::is_same_v<S, half> || std::is_same_v<S, bfloat>)) ||
                          (std::is_integral_v<T> && (sizeof(T) == 8 || (sizeof(T) == 1 && sizeof(S) == 1)) && std::is_integral_v<S>);
 
 template <class T>

@@ -21,17 +21,13 @@ struct ExactScan : ScanWork<F> {
   const bool narrower = plan.sink.dtype != Dtype::float64;
 
   bool run() {
-    if (plan.kept_rank && plan.kept[plan.kept_rank - 1].size >= W && columns_suit()) scan_columns();
+    const bool wide = plan.kept_rank && plan.kept[plan.kept_rank - 1].size >= W;
+    if (wide && !plan.nest_rank && (count < short_line || plan.columns_are_closer())) scan_columns();
     else scan_lines();
     return fits;
   }
 
  private:
-  bool columns_suit() const {
-    const Axis& inner = plan.kept[plan.kept_rank - 1];
-    return !plan.nest_rank && (count < short_line || std::abs(inner.x) < std::abs(plan.along.x));
-  }
-
   // ---- one line, whatever is in it
 
   struct Line {

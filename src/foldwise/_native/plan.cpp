@@ -45,13 +45,16 @@ int64_t by_stride(const Axis& axis) { return axis.x; }
 // Kept axes that do not move in memory go outside: they repeat the work, they do not shape it.
 int64_t by_stride_still_outside(const Axis& axis) { return axis.x ? axis.x : std::numeric_limits<int64_t>::max(); }
 
+// Elements along an axis that does not move in memory are the same: if the other axis is no short one, it is gone along again and again.
 Shape choose_shape(const ReducePlan& plan) {
   const int64_t item = item_size(plan.source.dtype);
-  constexpr int64_t short_line = 64, most_interleaved = 32, many = 64;
+  constexpr int64_t short_line = 64, most_interleaved = 32, many = 64, few = 16;
   if (!plan.kept_rank) return Shape::rows;
   const Axis& kept = plan.kept[plan.kept_rank - 1];
   if (!plan.fold_rank) return Shape::columns;
   const Axis& fold = plan.fold[plan.fold_rank - 1];
+  if (kept.x == 0 && fold.size >= few) return Shape::rows;
+  if (fold.x == 0 && kept.size >= few) return Shape::columns;
   if (fold.x < kept.x) {
     // Short stretches of folded elements, far apart: better to walk across the outputs that lie between them.
     const bool scattered = plan.fold_rank > 1 && fold.size * item < short_line && kept.size * item >= short_line;
@@ -116,8 +119,12 @@ void lay_out(ScanPlan& plan, const Geometry& g, int axis, int64_t out_length, bo
 
 void lay_out_like(int rank, const int64_t* shape, const int64_t* like, int64_t item, int64_t* strides) {
   int order[max_rank];
-  for (int a = 0; a < rank; ++a) order[a] = a;
-  std::stable_sort(order, order + rank, [&](int a, int b) { return std::abs(like[a]) > std::abs(like[b]); });
+  int64_t places[max_rank], next = 0;  // an axis that does not move goes where its neighbour goes
+  for (int a = rank - 1; a >= 0; --a) {
+    order[a] = a;
+    places[a] = next = like[a] ? std::abs(like[a]) : next;
+  }
+  std::stable_sort(order, order + rank, [&](int a, int b) { return places[a] > places[b]; });
   for (int i = rank - 1; i >= 0; --i) {
     strides[order[i]] = item;
     item *= std::max<int64_t>(shape[order[i]], 1);

@@ -14,10 +14,10 @@ struct Scan : ScanLines<F> {
   FOLDWISE_SCAN_WORK(F)
   using Lines = ScanLines<F>;
   using typename Lines::Carry;
-  using Lines::Lines, Lines::columns_are_closer, Lines::scan_lines, Lines::scan_segment;
+  using Lines::Lines, Lines::scan_lines, Lines::scan_segment;
 
   bool run() {
-    const bool has_columns = plan.kept_rank && plan.kept[plan.kept_rank - 1].size >= pack_size && columns_are_closer();
+    const bool has_columns = plan.columns_are_closer() && plan.kept[plan.kept_rank - 1].size >= pack_size;
     if (has_columns) {
       scan_columns();
       return fits;

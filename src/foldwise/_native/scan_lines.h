@@ -13,11 +13,6 @@ struct ScanLines : ScanWork<F> {
 
   using ScanWork<F>::ScanWork;
 
-  bool columns_are_closer() const {
-    const Axis& inner = plan.kept[plan.kept_rank - 1];
-    return std::abs(inner.x) < std::abs(plan.along.x);
-  }
-
   // What goes on beside the scan of a segment, some elements at a time: what is read later comes, what does not lie as it is
   // scanned is gathered, and what was scanned before leaves, past the caches.
   struct Flow {
@@ -242,7 +237,7 @@ struct ScanLines : ScanWork<F> {
   void scan_lines() {
     // Lines that lie interleaved are walked together, so that a cache line is fetched once for all of them.
     constexpr int64_t most_together = 16;
-    const int64_t side_by_side = plan.kept_rank && columns_are_closer() ? plan.kept[plan.kept_rank - 1].size : 1;
+    const int64_t side_by_side = plan.columns_are_closer() ? plan.kept[plan.kept_rank - 1].size : 1;
     const int64_t together = side_by_side <= most_together ? side_by_side : 1;
     const int rank = together > 1 ? plan.kept_rank - 1 : plan.kept_rank;
     const int64_t groups = plan.lines / together;

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 
 namespace foldwise {
 
@@ -101,6 +102,16 @@ struct ScanPlan {
   Sink sink;
   Finish finish;
   char* carried = nullptr;  // of exact sums: Doubles (exact.h), what comes before each line, and then with it
+
+  // Whether neighbouring lines are nearer to each other in memory than what follows in one of them: where either does not move, and the
+  // other is no short one, in that of the results.
+  bool columns_are_closer() const {
+    constexpr int64_t few = 16;
+    if (!kept_rank) return false;
+    const Axis& across = kept[kept_rank - 1];
+    const bool still = across.x == 0 ? length >= few : along.x == 0 && across.size >= few;
+    return still ? std::abs(across.out) < std::abs(along.out) : std::abs(across.x) < std::abs(along.x);
+  }
 };
 
 // What there are loops for that fold several at once: all of these. Whoever is not asked for is folded all the same, and forgotten.
