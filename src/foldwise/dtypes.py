@@ -91,13 +91,15 @@ def limits(dtype: Dtype) -> tuple[int, int] | tuple[float, float]:
 
 Reading = Literal["bits", "signed", "narrow", "truths"]
 """What a fold sees of integers: their bits, which fold alike whatever the sign; the sign, too; that, and narrow ones as
-they lie; or of any element whether it is zero, which is asked alike of all bytes and of all sixteen-bit floats."""
+they lie; or of any element whether it is zero, asked alike of all integers of one size and of all sixteen-bit floats."""
 
 
 def column_for(source: Dtype, result: Dtype, reads: Reading = "bits") -> str:
     """The kernel column in which `source` is folded into `result`: nothing is rounded before the fold."""
-    if source.size <= 2 and reads == "truths":
-        return {1: "uint8", 2: "float16" if source.kind == "f" else source.column}[source.size]
+    if reads == "truths" and source.kind != "f":
+        return {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}[source.size]
+    if reads == "truths":
+        return "float16" if source.size == 2 else source.column
     if source.size <= 2 and reads == "narrow" and source is result and source.kind != "f":
         return "uint8" if source.kind == "b" else source.name
     if source.name == "uint32" and reads == "bits" and result.kind != "f" and result.size <= source.size:
@@ -109,7 +111,9 @@ def column_for(source: Dtype, result: Dtype, reads: Reading = "bits") -> str:
 
 def exact_column_for(source: Dtype, kernel: str) -> str:
     """The column that a native exact fold reads `source` in: what has none is widened, which rounds nothing."""
-    return source.column if source.kind == "f" and (source.size > 2 or kernel == "exact_sum") else "float64"
+    if source.kind != "f":
+        return "float64"
+    return source.column if source.size > 2 or kernel == "exact_sum" else "float32"
 
 
 def judged_column_for(source: Dtype) -> str:

@@ -53,12 +53,13 @@ template <> struct Narrow::Reduced<std::uint16_t> { using type = std::uint16_t; 
 template <> struct Narrow::Reduced<std::int8_t> { using type = std::int8_t; };
 template <> struct Narrow::Reduced<std::int16_t> { using type = std::int16_t; };
 
-// Truths: a byte is enough; and of sixteen-bit floats one kind is asked like the other.
+// Truths: one or two bytes are enough; and of sixteen-bit floats one kind is asked like the other.
 struct Byte {
   template <class S> struct Reduced : Own::Reduced<S> {};
   template <class S> struct Scanned : Own::Reduced<S> {};
 };
 template <> struct Byte::Reduced<std::uint8_t> { using type = std::uint8_t; };
+template <> struct Byte::Reduced<std::int16_t> { using type = std::int16_t; };
 template <> struct Byte::Reduced<bfloat> { using type = void; };
 
 // A running sum or product of float32 in float64 costs nothing next to memory, and leaves one rounding per element.

@@ -28,11 +28,12 @@ constexpr Dtype column_dtypes[] = {Dtype::float16, Dtype::bfloat16, Dtype::float
                                    Dtype::int8, Dtype::int16, Dtype::uint16};
 
 // Where one kernel serves integers of either sign, it reads the one as the other; and where it asks whether something is 0,
-// one byte, or sixteen-bit float, is like another.
+// one byte, short integer or sixteen-bit float is like another.
 Dtype seen_by(Column column, Dtype dtype) {
   if (column == Column::int64 && dtype == Dtype::uint64) return Dtype::int64;
   if (column == Column::int32 && dtype == Dtype::uint32) return Dtype::int32;
   if (column == Column::uint8) return Dtype::uint8;
+  if (column == Column::int16) return Dtype::int16;
   if (column == Column::float16 && dtype == Dtype::bfloat16) return Dtype::float16;
   return dtype;
 }

@@ -23,7 +23,7 @@ bool reduce(const ReducePlan& plan) {
     ShortRows<F> rows(plan);
     if (plan.shape == Shape::rows && rows.suits()) return rows.run();
     const bool one = plan.shape == Shape::rows || plan.kept[plan.kept_rank - 1].size == 1;
-    return one ? Sequence<F, one_way<F> ? 0 : Terms<F>::L>(plan).run(one) : Sequence<F, 0>(plan).run(one);
+    return one ? Sequence<F, small ? 0 : Terms<F>::L>(plan).run(one) : Sequence<F, 0>(plan).run(one);
   }
 }
 
