@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -10,6 +11,7 @@ import exact_calls
 import exactly
 import hard
 import numpy as np
+import processes
 import pytest
 from exact import same_bits
 from exact_calls import exactly_folded
@@ -165,6 +167,54 @@ def test_running_sums_of_which_a_word_holds_the_upper_part(dtype: str, kind: str
     for some in (x, x[:100], x[50:350]):
         found = exactly_folded("cumsum", some, dtype=out)
         assert same_bits(found, exactly.scanned(some[:, np.newaxis], out)[:, 0]), len(some)
+
+
+# ---- squares, and magnitudes: on a grid that many of them share
+
+LAID = [
+    *[(40_000, 1, 0), (3000, 3, 0), (600, 7, 0), (300, 200, 0)],
+    *[(3000, 3, 1), (300, 40, 1), (20, 700, 1), (3, 20_000, 1)],
+]
+"""Rows, columns, and which of them are folded: one long sum, a few side by side, columns, rows of few and of many."""
+
+
+@pytest.mark.parametrize("fold", ["l1", "sumsquare", "l2"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(("rows", "columns", "axis"), LAID)
+def test_squares_wherever_they_lie(fold: str, dtype: str, rows: int, columns: int, axis: int) -> None:
+    """Beside them are some too large for the grid that served before, and some so small that it would cut them off."""
+    kind = cases.dtype_of(dtype)
+    rng = exact_calls.generator("squares", fold, dtype, rows, columns, axis)
+    wide = 0.4 * limits_of(kind).maxexp
+    ordinary = hard.uniform(rng, kind, rows, columns).astype(np.float64)
+    part = np.arange(rows)[:, np.newaxis] * 5 // rows
+    steps = ordinary * 2.0 ** np.choose(part, [0, 12, -12, 40, -40]).clip(-wide, wide)
+    single = np.where(rng.random((rows, columns)) < 2 / rows, ordinary * 2.0**wide, ordinary)
+    spread = ordinary * 2.0 ** rng.integers(-int(wide), int(wide), (rows, columns))
+    special = ordinary.copy()
+    special[rows // 2, 0], special[-1, -1] = np.inf, np.nan
+    for values in (ordinary, steps, single, spread, special):
+        x = values.astype(kind)
+        for some in (x, np.asfortranarray(x)):
+            wanted = exactly.reduced(fold, some if axis == 0 else some.T, kind)
+            assert same_bits(exactly_folded(fold, some, axis=axis), wanted)
+
+
+def sum_squares_near_each_other() -> None:
+    """What a vector of their sums holds apart may be too much for one double, and some are larger than those before."""
+    for dtype, length, growth in itertools.product(("float32", "float64"), (5, 40, 80, 216, 440, 1900), (1, 1.35)):
+        x = 1 - 0.02 * exact_calls.generator("near", dtype, length).random((400, length))
+        x[18:] *= growth
+        x = x.astype(dtype)
+        for some, axis in ((x, 1), (x.reshape(-1, 2), 0), (x[:399].reshape(-1, 3), 0)):
+            wanted = exactly.reduced("sumsquare", some if axis == 0 else some.T, x.dtype)
+            assert same_bits(exactly_folded("sumsquare", some, axis=axis), wanted), (dtype, some.shape, growth)
+
+
+@pytest.mark.parametrize("isa", cases.ISAS)
+def test_squares_near_each_other(isa: str) -> None:
+    script = "import test_exact_ways; test_exact_ways.sum_squares_near_each_other()"
+    processes.output("-c", script, FOLDWISE_ISA=isa)
 
 
 # ---- what was wrong once

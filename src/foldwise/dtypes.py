@@ -91,7 +91,7 @@ def limits(dtype: Dtype) -> tuple[int, int] | tuple[float, float]:
 
 Reading = Literal["bits", "signed", "narrow", "truths"]
 """What a fold sees of integers: their bits, which fold alike whatever the sign; the sign, too; that, and narrow ones as
-they lie; or of any element whether it is zero, asked alike of all integers of one size and of all sixteen-bit floats."""
+they lie; or of any element whether it is zero, asked alike of integers of one size and of sixteen-bit floats."""
 
 
 def column_for(source: Dtype, result: Dtype, reads: Reading = "bits") -> str:

@@ -3,7 +3,6 @@
 #pragma once
 #include <bit>
 #include <cstring>
-#include <optional>
 
 #include "types.h"
 
@@ -112,10 +111,6 @@ class Total {
   error = (a - (sum - back)) + (b - back);
   return sum;
 }
-
-// What an ending makes of the sum of up to five numbers, each a row further on: a double that is rounded to the dtype as that is.
-// Nothing where doubles do not tell; no initial value is added.
-std::optional<double> rounded_sum_of_few(const double* numbers, int64_t row, int count, const Finish& finish, Dtype dtype);
 
 // An exact sum as doubles that add up to it: the nearest one, the nearest to what that leaves, and what is left then.
 struct Doubles {

@@ -4,6 +4,7 @@
 
 #include "columns.h"
 #include "exact_rounding.h"
+#include "exact_squares.h"
 #include "exact_stretches.h"
 
 namespace foldwise::FOLDWISE_ISA {
@@ -13,7 +14,7 @@ struct ExactColumns : StripWork<F> {
   FOLDWISE_REDUCE_WORK(F)
   using In = StripWork<F>;
   using In::kept, In::count, In::unit_bytes, In::unit_columns, In::vectors, In::vectors_of, In::columns_of, In::rows_of;
-  static constexpr int64_t batch_rows = F::linear ? 128 : 16;  // squares are farther apart
+  static constexpr int64_t batch_rows = SquaresOnGrid<F>::most_rows;
   static constexpr int64_t streams = 8;
   using Outputs = ExactOutputs<F::parts + 1>;
   static constexpr int64_t group = Outputs::group, most_groups = (In::most_columns + group - 1) / group;
@@ -32,7 +33,8 @@ struct ExactColumns : StripWork<F> {
     std::bitset<most_groups> spilled;
     bool empty = true;
     int64_t as_floats = streams;  // so many rows at once
-    Patience floats, groups;
+    Patience floats, groups, grid;
+    SquaresOnGrid<F> squares;
     Stretches<F> stretches;
 
     explicit Sums(int64_t columns)
@@ -139,7 +141,9 @@ struct ExactColumns : StripWork<F> {
       const StripRoom room = this->room();
       for (int64_t unit = first; unit < last; ++unit) {
         sums.clear(vectors_of(unit) * W);
-        if (plan.count <= few_rows && plan.sink.kept == Kept::result && fold_few_rows(sums.floats, unit, room)) continue;
+        if constexpr (F::linear || size < 8) {
+          if (plan.count <= few_rows && plan.sink.kept == Kept::result && fold_few_rows(sums.floats, unit, room)) continue;
+        }
         fold_strip(sums, unit, 0, plan.count, room);
         write(sums, unit);
       }
@@ -186,14 +190,21 @@ struct ExactColumns : StripWork<F> {
       here = std::min(floats ? sums.as_floats : batch_rows, last - first);
       const Rows<S> rows = rows_of(unit, first, here, room);
       const auto fold = [&](auto as_floats, int64_t column, int64_t vectors) FW_INLINED {
-        clear_flags();
-        fold_down<decltype(as_floats)::value>(rows, column, vectors, sums.batch + column, sums.row);
-        settle(sums.batch);
-        return !lost_bits();
+        if constexpr (!F::linear) {
+          return sums.squares.down(rows, column, vectors, sums.batch + column, sums.row);
+        } else {
+          clear_flags();
+          fold_down<decltype(as_floats)::value>(rows, column, vectors, sums.batch + column, sums.row);
+          settle(sums.batch);
+          return !lost_bits();
+        }
+      };
+      const auto fold_whole = [&] {
+        return (F::linear || sums.grid.lasts()) && sums.grid.learn(fold(std::false_type{}, 0, width));
       };
       const bool exact = floats && sums.floats.learn(fold(in_floats, 0, width));
       if (floats) sums.as_floats = exact ? std::min(4 * here, batch_rows) : streams;  // a first try is short
-      if (!exact && !fold(std::false_type{}, 0, width)) {
+      if (!exact && !fold_whole()) {
         const bool trying = sums.groups.lasts();
         bool any = false;
         for (int64_t c = 0; c < width * W; c += group) {

@@ -2,8 +2,9 @@
 //
 //   parts        how many doubles an accumulator is; their sum is what it stands for
 //   add          one element, to a Total
-//   summand<k>   the doubles whose sum is what is summed of an element: there are `summands`
-//   linear       whether that sum is the element, or its magnitude; `as_they_are`: always the element
+//   summed       what is summed of elements: as many numbers, or the SquaresInTwo of a vector of doubles, which are two each
+//   linear       whether that is the element, or its magnitude; `as_they_are`: always the element
+//   plainly      whether most pass one check where each is cut at places of its own, in less time than a grid takes
 //   levels       of a grid (exact_grid.h) for elements some forty binades apart
 #pragma once
 #include "exact.h"
@@ -13,7 +14,7 @@
 namespace foldwise::FOLDWISE_ISA {
 
 // Every float is summed in doubles; magnitudes and squares of the short ones are asked for so seldom that they are read as
-// doubles.
+// float32.
 struct ExactLong {
   template <class S> struct Reduced { using type = void; };
   template <class S> struct Scanned : Reduced<S> {};
@@ -117,9 +118,9 @@ struct ExactSum : ExactFold<S> {
   };
   template <int N> using Acc = Parts<N, parts>;
 
-  static constexpr bool linear = true, as_they_are = true;
-  static constexpr int summands = 1, levels = parts + 1;
-  template <int, class T, int N> static FW_INLINE Pack<T, N> summand(const Pack<T, N>& x) { return x; }
+  static constexpr bool linear = true, plainly = true, as_they_are = true;
+  static constexpr int levels = parts + 1;
+  template <class T, int N> static FW_INLINE Pack<T, N> summed(const Pack<T, N>& x) { return x; }
   static FW_INLINE void add(Total& total, double x) { total.add(x); }
   template <int N> static FW_INLINE Acc<N> start(const Pack<double, N>& x) {
     if constexpr (parts == 1) {
@@ -142,20 +143,45 @@ struct ExactMagnitudes : ExactSum<S, A> {
   static constexpr bool signless = false, as_they_are = false;
   template <int N> using Acc = typename ExactSum<S, A>::template Acc<N>;
 
-  template <int, class T, int N> static FW_INLINE Pack<T, N> summand(const Pack<T, N>& x) { return magnitude(x); }
+  template <class T, int N> static FW_INLINE Pack<T, N> summed(const Pack<T, N>& x) { return magnitude(x); }
   static FW_INLINE void add(Total& total, double x) { total.add(std::fabs(x)); }
   template <int N> static FW_INLINE Acc<N> start(const Pack<double, N>& x) { return ExactSum<S, A>::start(magnitude(x)); }
 };
 
+// Halves of doubles, of at most 26 bits each: the upper one rounded, the lower one of either sign.
+template <class V>
+struct Halves {
+  V upper, lower;
+  FW_INLINE explicit Halves(V x) {
+    typedef typename VectorOf<int64_t, sizeof(V) / sizeof(double)>::type Bits;
+    upper = std::bit_cast<V>((std::bit_cast<Bits>(x) + (int64_t{1} << 26)) & -(int64_t{1} << 27));
+    lower = x - upper;
+  }
+};
+
+// Squares of doubles: the nearest doubles, and what these leave, exactly, unless the flags tell that it is too small.
+template <class V>
+struct SquaresInTwo {
+  V nearest, rest;
+  FW_INLINE explicit SquaresInTwo(V x) : nearest(multiplied_unnoted(x, x)) {
+    if constexpr (fuses) {
+      rest = fused(x, x, -nearest);
+    } else {
+      const Halves of(x);
+      rest = ((of.upper * of.upper - nearest) + (of.upper + of.upper) * of.lower) + of.lower * of.lower;
+    }
+  }
+};
+
 // The square of anything shorter than a double is a double, cut into three; that of a double is three products of halves,
-// and these are cut again, those of like size together.
+// and these are cut again, those of like size together: in rows of few, and where flags tell of products. Elsewhere squares go on grids.
 template <class S, class A>
 struct ExactSquares : ExactFold<S> {
   using Careful = ExactSquares;
   static constexpr bool longer = std::is_same_v<S, double>;
   static constexpr int parts = longer ? 4 : 3;
-  static constexpr bool linear = false;
-  static constexpr int summands = longer ? 3 : 1, levels = longer ? 4 : 3;
+  static constexpr bool linear = false, plainly = !longer && !adds_unnoted;
+  static constexpr int levels = parts;
   template <int N, int count> struct Parts;
   template <int N> struct Parts<N, 3> {
     Pack<double, N> first, second, third;
@@ -169,13 +195,10 @@ struct ExactSquares : ExactFold<S> {
 
   static FW_INLINE void add(Total& total, double x) { total.add_square(x); }
 
-  template <int k, int N> static FW_INLINE Pack<double, N> summand(const Pack<double, N>& x) {
-    if constexpr (!longer) return x * x;
-    Pack<double, N> upper, lower;
-    halve(x, upper, lower);
-    if constexpr (k == 0) return upper * upper;
-    else if constexpr (k == 1) return (upper + upper) * lower;
-    else return lower * lower;
+  template <int N> static FW_INLINE auto summed(const Pack<double, N>& x) {
+    static_assert(Pack<double, N>::chunks == 1);
+    if constexpr (longer) return SquaresInTwo(x.v[0]);
+    else return x * x;
   }
 
   template <int N> static FW_INLINE Acc<N> start(const Pack<double, N>& x) {
@@ -186,7 +209,11 @@ struct ExactSquares : ExactFold<S> {
       cut<37, N>(rest, a.second, a.third);
     } else {
       Pack<double, N> upper, lower, middle, last;
-      halve(x, upper, lower);
+      repeat<Pack<double, N>::chunks>([&](int k) FW_INLINED {
+        const Halves of(x.v[k]);
+        upper.v[k] = of.upper;
+        lower.v[k] = of.lower;
+      });
       cut<27, N>(upper * upper, a.first, a.second);
       cut<27, N>((upper + upper) * lower, middle, a.third);
       cut<27, N>(lower * lower, last, a.fourth);
@@ -196,16 +223,6 @@ struct ExactSquares : ExactFold<S> {
     return a;
   }
   template <int N> static FW_INLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) { return added(a, b); }
-
- private:
-  // Halves of at most 26 bits each: the upper one rounded, the lower one of either sign.
-  template <int N> static FW_INLINE void halve(const Pack<double, N>& x, Pack<double, N>& upper, Pack<double, N>& lower) {
-    upper = each([](auto v) {
-      typedef typename VectorOf<int64_t, Pack<double, N>::width>::type Bits;
-      return std::bit_cast<decltype(v)>((std::bit_cast<Bits>(v) + (int64_t{1} << 26)) & -(int64_t{1} << 27));
-    }, x);
-    lower = x - upper;
-  }
 };
 
 // ---- a few at a time as floats

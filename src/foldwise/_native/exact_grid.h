@@ -16,33 +16,98 @@ FW_INLINE double summed(const Vector (&four)[4]) {
   return summed(Pack<double, native<double>>{{(four[0] + four[1]) + (four[2] + four[3])}});
 }
 
+// A vector of elements as doubles; those behind the last are zeros.
+template <class S, class Whole>
+FW_INLINE Pack<double, native<double>> loaded(const S* p, int64_t i, int64_t count, Whole) {
+  constexpr int W = native<double>;
+  if (Whole::value || i + W <= count) return load<double, W>(p + i);
+  return load_some<double, W>(p + i, static_cast<int>(count - i), 0.0);
+}
+// What is summed of them: a vector, or two.
+template <class F>
+FW_INLINE auto summed_vector(const Pack<double, native<double>>& x) {
+  const auto summed = F::summed(x);
+  if constexpr (requires { summed.v; }) return summed.v[0];
+  else return summed;
+}
+
+// Loads them for a grid.
+template <class F, class S>
+FW_INLINE auto vectors_of(const S* p, int64_t count) {
+  return [p, count](int64_t i, auto whole) FW_INLINED {
+    if (i * static_cast<int64_t>(sizeof(S)) % 64 == 0) ask_for(p + i, grid_prefetch_distance());
+    return summed_vector<F>(loaded(p, i, count, whole));
+  };
+}
+
+// Hands x to anchors from `first` on, up to `end`: each adds what it takes, in its unit. What the last of them leaves.
+template <int first, int end, class At, class Vector>
+FW_INLINE Vector handed(At&& anchor, Vector x, bool taken_elsewhere = false) {
+  repeat<end - first>([&](int k) FW_INLINED {
+    Vector& before = anchor(first + k);
+    const Vector sum = added_unnoted(before, x);
+    const Vector got = taken_elsewhere ? taken_aside(sum, before) : sum - before;
+    x = taken_aside(x, got);
+    before = sum;
+  });
+  return x;
+}
+// What a square leaves of its nearest double is too small for the first anchor. Where flags tell nothing, what is left of either is told,
+// not their sum.
+template <int first, int end, class At, class Vector>
+FW_INLINE Vector handed(At&& anchor, SquaresInTwo<Vector> x, bool = false) {
+  const Vector nearest = handed<first, end>(anchor, x.nearest), rest = handed<first + 1, end>(anchor, x.rest);
+  if constexpr (adds_unnoted) return nearest + rest;
+  using Bits = typename VectorOf<uint64_t, sizeof(Vector) / sizeof(double)>::type;
+  return std::bit_cast<Vector>(std::bit_cast<Bits>(nearest) | std::bit_cast<Bits>(rest));
+}
+
+// Anchors for `count` numbers each, all of them below 2^exponent.
+template <int levels>
+struct Anchors {
+  static constexpr int digits = std::numeric_limits<double>::digits, bias = std::numeric_limits<double>::max_exponent - 1;
+  double at[levels];
+
+  FW_INLINE Anchors(int exponent, int64_t count) {
+    const int log = std::bit_width(static_cast<uint64_t>(count));
+    exponent += log + 1;
+    for (double& each : at) {
+      each = 1.5 * std::bit_cast<double>(uint64_t(std::clamp(exponent, 1 - bias, bias - 1) + bias) << (digits - 1));
+      exponent += log - digits + 1;
+    }
+  }
+};
+// How a sum that began at an anchor differs from it in sign and exponent: if it does, it says nothing.
+template <class Vector>
+FW_INLINE auto moved_from(double anchor, const Vector& sum) {
+  using Bits = typename VectorOf<uint64_t, sizeof(Vector) / sizeof(double)>::type;
+  return std::bit_cast<Bits>(sum) ^ std::bit_cast<Bits>(anchor - Vector{});
+}
+template <class Bits>
+FW_INLINE bool any_moved(const Bits& moved) { return lanes_where(moved >> (std::numeric_limits<double>::digits - 1) != 0) != 0; }
+
 template <int levels>
 class Grid {
   static constexpr int W = native<double>;
   static constexpr int vectors = 4;
-  static constexpr int digits = std::numeric_limits<double>::digits, bias = std::numeric_limits<double>::max_exponent - 1;
+  using Anchored = Anchors<levels>;
   typedef typename VectorOf<double, W>::type Vector;
   typedef typename VectorOf<uint64_t, W>::type Bits;
 
-  double anchors_[levels];
+  Anchored anchors_;
   Vector sums_[levels][vectors];
   Bits moved_[vectors] = {};
 
-  FW_INLINE Bits moved(int k, int v) const {
-    return std::bit_cast<Bits>(sums_[k][v]) ^ std::bit_cast<Bits>(anchors_[k] - Vector{});
-  }
+  FW_INLINE Bits moved(int k, int v) const { return moved_from(anchors_.at[k], sums_[k][v]); }
 
  public:
   // Whether the flags tell of all that is not exact: of a rest, or of a sum that leaves the anchor's binade and comes back.
   static constexpr bool flags_tell = adds_unnoted;
 
   // For `count` numbers, all of them below 2^exponent.
-  FW_INLINE Grid(int exponent, int64_t count) {
-    const int log = std::bit_width(static_cast<uint64_t>(count / (vectors * W) + vectors));
-    exponent += log + 1;
-    for (int k = 0; k < levels; ++k, exponent += log - digits + 1) {
-      anchors_[k] = 1.5 * std::bit_cast<double>(uint64_t(std::clamp(exponent, 1 - bias, bias - 1) + bias) << (digits - 1));
-      for (Vector& sum : sums_[k]) sum = anchors_[k] - Vector{};
+  FW_INLINE Grid(int exponent, int64_t count) : anchors_(exponent, count / (vectors * W) + vectors) {
+    for (int k = 0; k < levels; ++k) {
+      for (Vector& sum : sums_[k]) sum = anchors_.at[k] - Vector{};
     }
   }
 
@@ -52,15 +117,10 @@ class Grid {
   FW_INLINE void take(int64_t count, Load&& load, Rest&& rest) {
     Grid here = *this;  // in registers
     const auto step = [&](int64_t i, int v, auto whole) FW_INLINED {
-      Vector x = load(i, whole);
-      repeat<levels>([&](int k) FW_INLINED {
-        const Vector sum = added_unnoted(here.sums_[k][v], x);
-        const Vector got = levels == 1 && v % 2 == 0 ? taken_aside(sum, here.sums_[k][v]) : sum - here.sums_[k][v];
-        x = taken_aside(x, got);
-        here.sums_[k][v] = sum;
-        if (!flags_tell && k == 0) here.moved_[v] |= here.moved(k, v);
-      });
-      rest(v, i, x);
+      const auto anchor = [&](int k) FW_INLINED -> Vector& { return here.sums_[k][v]; };
+      const Vector left = handed<0, levels>(anchor, load(i, whole), levels == 1 && v % 2 == 0);
+      if constexpr (!flags_tell) here.moved_[v] |= here.moved(0, v);
+      rest(v, i, left);
     };
     int64_t i = 0;
     for (; i + vectors * W <= count; i += vectors * W) {
@@ -71,27 +131,29 @@ class Grid {
   }
 
   // Whether some were not below that power of two: the sum left the anchor's binade, and says nothing.
-  FW_INLINE bool left() const {
+  FW_INLINE Bits moved() const {
     Bits all = moved_[0] | moved_[1] | moved_[2] | moved_[3];
     for (int k = 0; flags_tell && k < levels; ++k) {
       for (int v = 0; v < vectors; ++v) all |= moved(k, v);
     }
-    return lanes_where(all >> (digits - 1) != 0) != 0;
+    return all;
   }
+  FW_INLINE double anchor(int k) const { return anchors_.at[k]; }
   // What an anchor got, if the flags do not say that this is not exact.
-  FW_INLINE double sum(int k) const {
-    const Vector anchor = anchors_[k] - Vector{};
-    const Vector got[] = {sums_[k][0] - anchor, sums_[k][1] - anchor, sums_[k][2] - anchor, sums_[k][3] - anchor};
-    return summed(got);
+  FW_INLINE Vector got(int k) const {
+    const Vector anchor = anchors_.at[k] - Vector{};
+    return ((sums_[k][0] - anchor) + (sums_[k][1] - anchor)) + ((sums_[k][2] - anchor) + (sums_[k][3] - anchor));
   }
+  FW_INLINE double sum(int k) const { return summed(Pack<double, W>{{got(k)}}); }
   // What the anchors got in any case: seen as integers, their differences count the anchor's units.
   FW_INLINE void add_to(Total& total) const {
     for (int k = 0; k < levels; ++k) {
       Bits all = {};
-      for (const Vector& sum : sums_[k]) all += std::bit_cast<Bits>(sum) - std::bit_cast<Bits>(anchors_[k] - Vector{});
+      for (const Vector& sum : sums_[k]) all += std::bit_cast<Bits>(sum) - std::bit_cast<Bits>(anchors_.at[k] - Vector{});
       int64_t units = 0;
       for (int i = 0; i < W; ++i) units += all[i];
-      const int unit = static_cast<int>(std::bit_cast<uint64_t>(anchors_[k]) >> (digits - 1)) - bias - (digits - 1);
+      constexpr int digits = Anchored::digits;
+      const int unit = static_cast<int>(std::bit_cast<uint64_t>(anchors_.at[k]) >> (digits - 1)) - Anchored::bias - (digits - 1);
       total.add_units(units < 0 ? -units : units, unit - Total::lowest, units < 0);
     }
   }
@@ -102,6 +164,8 @@ class Grid {
 constexpr int of_nothing = -1100, above_all = 1025;
 struct Exponents {
   int above, below;
+
+  Exponents squared() const { return {2 * above, 2 * below}; }
 };
 template <class Load>
 FW_INLINE Exponents exponents_of(int64_t count, Load&& load) {

@@ -1,6 +1,8 @@
 // Running sums in two doubles: multiples of a unit at which all elements are cut, and what is left of them. Both are added
 // plainly under one check of the flags, and the sum of the two is the only rounding. Or sums, and what additions lose, but for a bit.
 #pragma once
+#include <optional>
+
 #include "exact_grid.h"
 #include "exact_rounding.h"
 #include "scan_work.h"

@@ -25,7 +25,8 @@ struct ExactSequences : ReduceWork<F> {
     const int64_t k;
     Total* totals;
     Acc* lanes;
-    Patience floats;
+    Patience floats, plain, grid;
+    SquaresOnGrid<F> squares;
     Stretches<F> stretches;
 
     Open(int64_t interleaved, char* tiles, char* room)
@@ -40,6 +41,13 @@ struct ExactSequences : ReduceWork<F> {
     }
 
     FW_OUTLINE void interleaved(const S* p, int64_t count) {
+      bool exact = false;
+      if constexpr (F::plainly) exact = (F::linear || plain.lasts()) && plain.learn(add_lanes(p, count));
+      if constexpr (!F::linear) exact = exact || (grid.lasts() && grid.learn(add_squares(p, count)));
+      for (int64_t i = 0; !exact && i < k; ++i) one_of_them(totals[i], p + i, count);
+    }
+
+    bool add_lanes(const S* p, int64_t count) {
       typename F::template Acc<1> ends[most_interleaved * W];
       const int64_t row = L * k;
       const auto fold = [&](auto in_floats) FW_INLINED {
@@ -51,11 +59,9 @@ struct ExactSequences : ReduceWork<F> {
         return !lost_bits();
       };
       constexpr std::bool_constant<starts_in_floats<F>> in_floats;
-      const bool exact = (in_floats && floats.lasts() && floats.learn(fold(in_floats))) || fold(std::false_type{});
-      for (int64_t i = 0; i < k; ++i) {
-        if (exact) add_parts(totals[i], ends[i]);
-        else one_of_them(totals[i], p + i, count);
-      }
+      if (!(in_floats && floats.lasts() && floats.learn(fold(in_floats))) && !fold(std::false_type{})) return false;
+      for (int64_t i = 0; i < k; ++i) add_parts(totals[i], ends[i]);
+      return true;
     }
 
     // Lanes are columns, and memory goes along their rows: four of these at a time.
@@ -84,6 +90,35 @@ struct ExactSequences : ReduceWork<F> {
       for (int64_t c = 0; c < rest; c += W) {
         lanes[c / W] = F::merge(lanes[c / W], T::load_some(p + full * row + c, std::min<int64_t>(W, rest - c)));
       }
+    }
+
+    // Lanes as columns. Those of one sequence are added by halves.
+    bool add_squares(const S* p, int64_t count) {
+      const int64_t row = L * k, whole = count / L, left = count % L * k;
+      const char* places[SquaresOnGrid<F>::most_rows + 1];
+      S last[most_interleaved * L];
+      static_assert(most_per_check / 2 <= SquaresOnGrid<F>::most_rows * L);
+      Rows<S> of{{reinterpret_cast<const char*>(p), row * size, nullptr, whole}};
+      if (left) {
+        std::fill(std::copy_n(p + whole * row, left, last), last + row, S{});
+        for (int64_t r = 0; r < whole; ++r) places[r] = of.first + r * of.stride;
+        places[whole] = reinterpret_cast<const char*>(last);
+        of.places = places, ++of.count;
+      }
+      double* const parts = reinterpret_cast<double*>(lanes);
+      if (!squares.down(of, 0, row / W, parts, row, L / 4)) return false;
+      clear_flags();
+      for (int64_t width = row / 2; width >= k; width /= 2) {
+        for (double* at = parts; at < parts + F::parts * row; at += row) {
+          for (int64_t c = 0; c < width; c += W) store(at + c, load<double, W>(at + c) + load<double, W>(at + c + width));
+        }
+      }
+      settle(parts);
+      if (lost_bits()) return false;
+      for (int64_t i = 0; i < k; ++i) {
+        for (int m = 0; m < F::parts; ++m) totals[i].add(parts[m * row + i]);
+      }
+      return true;
     }
 
     void one_of_them(Total& total, const S* p, int64_t count) {

@@ -1,6 +1,6 @@
 // From exact parts to results: many at once where that takes two numbers, one Total at a time otherwise.
 #pragma once
-#include "exact_folds.h"
+#include "exact_few.h"
 #include "reduce_work.h"
 
 namespace foldwise::FOLDWISE_ISA {
@@ -15,17 +15,6 @@ FW_INLINE void store_floats(float* to, const Acc& sums) {
   store(to, canonical(sums.total + splat<float, native<float>>(0.0f)));  // an exact zero is +0
 }
 
-// v is the number nearest to a sum, e what the sum has beyond it: made odd where that is not nothing, so that rounding
-// once more gives what rounding once would.
-template <class T, class V>
-FW_INLINE V made_odd(V v, V e) {
-  using Bit = std::conditional_t<sizeof(T) == 8, int64_t, std::int32_t>;
-  typedef typename VectorOf<Bit, sizeof(v) / sizeof(T)>::type Bits;
-  const Bits bits = std::bit_cast<Bits>(v);
-  const Bits apart = std::bit_cast<Bits>(e) ^ bits;  // signs that differ: the sum lies nearer to zero
-  const Bits even = (bits & 1) - 1;
-  return std::bit_cast<V>(bits + (even & (Bits)(e != 0) & ((Bits)(apart < 0) | 1)));
-}
 template <int N>
 FW_INLINE Pack<double, N> made_odd(const Pack<double, N>& y, const Pack<double, N>& error) {
   return each([](auto v, auto e) FW_INLINED { return v - v == 0 ? made_odd<double>(v, e) : v; }, y, error);
@@ -36,13 +25,6 @@ template <int N>
 FW_INLINE Pack<double, N> two_sum(const Pack<double, N>& a, const Pack<double, N>& b, Pack<double, N>& error) {
   const auto sum = a + b, back = sum - a;
   error = (a - (sum - back)) + (b - back);
-  return sum;
-}
-// The same, shared by the units that add and those that multiply.
-template <class V>
-FW_INLINE V two_sum_shared(V a, V b, V& error) {
-  const V sum = a + b, back = sum - a;
-  error = added_aside(a - taken_aside(sum, back), taken_aside(b, back));
   return sum;
 }
 
@@ -166,18 +148,18 @@ struct ExactOutputs {
   bool write_totals(const double* numbers, int64_t row, int64_t count, char* out, int64_t stride, Total* beside) const {
     double results[group];
     bool fit = true;
-    const bool few = !beside && plan.sink.kept == Kept::result && plan.finish.number == 0;
-    for (int64_t i = 0; i < count; ++i) {
-      if (few) {
-        if (const auto result = rounded_sum_of_few(numbers + i, row, rows, plan.finish, plan.sink.dtype)) {
-          results[i] = *result;
-          continue;
-        }
+    const Finish& finish = plan.finish;
+    const bool counted = finish.ending != Ending::mean || (finish.count > 0 && finish.count <= int64_t{1} << 53);
+    const bool few = !beside && plan.sink.kept == Kept::result && finish.number == 0 && counted;
+    for (int64_t first = 0; first < count; first += W) {
+      const unsigned untold = few ? round_few<rows>(numbers + first, row, finish, narrower, results + first) : ~0u;
+      for (int64_t i = first; untold && i < std::min(first + W, count); ++i) {
+        if (!(untold >> (i - first) & 1)) continue;
+        Total fresh, &total = beside ? beside[i] : fresh;
+        add(total, numbers, row, i);
+        if (plan.sink.kept != Kept::result) fit &= keep_total(plan, total, out + i * stride);
+        else results[i] = rounded_total(total, plan);
       }
-      Total fresh, &total = beside ? beside[i] : fresh;
-      add(total, numbers, row, i);
-      if (plan.sink.kept != Kept::result) fit &= keep_total(plan, total, out + i * stride);
-      else results[i] = rounded_total(total, plan);
     }
     if (plan.sink.kept == Kept::result) scatter(out, stride, results, count);
     return fit;

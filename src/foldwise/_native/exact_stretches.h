@@ -7,7 +7,7 @@ namespace foldwise::FOLDWISE_ISA {
 
 // Elements that lie one after the other are added in one of four ways:
 //   plainly            parts of doubles, under one check of the flags; float16 in words of 32 bits, or on levels, which hold all of them;
-//                      bfloat16 in floats
+//                      bfloat16 in floats; no squares for which a grid takes as little
 //   counted            in one unit, by integers or by two doubles each, when they are some forty binades apart
 //   on a grid          all of them cut at the same places: other numbers as far apart, or farther
 //   by bits            one after the other, by their signs and exponents
@@ -60,7 +60,9 @@ class Stretches {
 
  private:
   bool add_plainly(Total& total, const S* p, int64_t count, Ahead ahead) {
-    if constexpr (halves_) {
+    if constexpr (!F::plainly) {
+      return false;
+    } else if constexpr (halves_) {
       if (floats_.lasts() && floats_.learn(WholeNumbers<F>::add(total, p, count, {}, ahead.distance))) return plainly_ = true;
       return plainly_ = HalvesOnLevels::add(total, p, count, ahead.distance);
     } else {
@@ -103,29 +105,11 @@ class Stretches {
     for (int m = 0; m < F::parts; ++m, part += row) add_halved(total, part, row);
   }
 
-  template <class Whole>
-  static FW_INLINE Pack<double, W> loaded(const S* p, int64_t i, int64_t count, Whole) {
-    if (Whole::value || i + W <= count) return load<double, W>(p + i);
-    return load_some<double, W>(p + i, static_cast<int>(count - i), 0.0);
+  // Of what is summed of elements.
+  static Exponents exponents(const S* p, int64_t count) {
+    const Exponents of = exponents_of(count, [&](int64_t i, auto whole) FW_INLINED { return loaded(p, i, count, whole).v[0]; });
+    return F::linear ? of : of.squared();
   }
-
-  // Calls with 0, 1, ... as constants: once for each summand of an element.
-  template <class Each>
-  static FW_INLINE void each_summand(Each&& each) {
-    [&]<int... k>(std::integer_sequence<int, k...>) FW_INLINED {
-      (each(std::integral_constant<int, k>{}), ...);
-    }(std::make_integer_sequence<int, F::summands>{});
-  }
-
-  // Loads a summand of `count` elements, a vector of them at a time.
-  template <int k>
-  static FW_INLINE auto summand(const S* p, int64_t count) {
-    return [p, count](int64_t i, auto whole) FW_INLINED {
-      if (k == 0 && i * static_cast<int64_t>(sizeof(S)) % 64 == 0) ask_for(p + i, grid_prefetch_distance());
-      return F::template summand<k>(loaded(p, i, count, whole)).v[0];
-    };
-  }
-  static Exponents exponents(const S* p, int64_t count) { return exponents_of(count, summand<0>(p, count)); }
 
   // If nothing is known yet, a look at few elements mostly says enough of all.
   Exponents seen(const S* p, int64_t count) {
@@ -153,27 +137,22 @@ class Stretches {
     constexpr int bits_to_spare = 8, reach = F::levels * std::numeric_limits<double>::digits;
     if (const Exponents here = seen(p, count); here.above - here.below > reach) return false;
     // The last level is plain where the flags tell whether it was exact; elsewhere it must leave nothing.
-    constexpr bool plainly = adds_unnoted;
+    constexpr bool plainly = adds_unnoted, in_two = !F::linear && std::is_same_v<S, double>;
     const auto on_this = [&] {
-      Grid<F::levels - plainly> grid(exponent_, on_grid * F::summands);
+      Grid<F::levels - plainly> grid(exponent_, in_two ? 2 * on_grid : on_grid);
       Vector rests[4] = {};
       Bits lost[4] = {};
       clear_flags();
-      each_summand([&](auto k) FW_INLINED {
-        grid.take(count, summand<k>(p, count), [&](int v, int64_t, Vector rest) FW_INLINED {
-          if (plainly) rests[v] = added_aside(rest, rests[v]);
-          else lost[v] |= std::bit_cast<Bits>(rest);
-        });
+      grid.take(count, vectors_of<F>(p, count), [&](int v, int64_t, Vector rest) FW_INLINED {
+        if (plainly) rests[v] = added_aside(rest, rests[v]);
+        else lost[v] |= std::bit_cast<Bits>(rest);
       });
-      const Bits any = lost[0] | lost[1] | lost[2] | lost[3];
-      for (int i = 0; i < W; ++i) {
-        if (any[i] & std::numeric_limits<int64_t>::max()) return false;  // zeros have signs
-      }
+      if (lanes_where(((lost[0] | lost[1] | lost[2] | lost[3]) << 1) != 0)) return false;  // zeros have signs
       const Vector ends[] = {rests[0], rests[1], rests[2], rests[3]};
       settle(&grid);
       settle(ends);
       if (plainly ? lost_bits() : !F::linear && raised_flags(flag_of_range)) return false;
-      if (grid.left()) return false;
+      if (any_moved(grid.moved())) return false;
       add_all(total, grid, ends);
       return true;
     };
@@ -207,7 +186,7 @@ class Stretches {
     Wide some[most + W];
     for (int64_t here; count; p += here, count -= here) {
       here = std::min(count, most);
-      for (int64_t i = 0; i < here; i += W) store(some + i, F::template summand<0>(loaded(p, i, here, std::false_type{})));
+      for (int64_t i = 0; i < here; i += W) store(some + i, F::summed(loaded(p, i, here, std::false_type{})));
       total.add_all(some, here);
     }
   }
@@ -217,7 +196,7 @@ class Stretches {
       total.add_all(p, count);
     } else if constexpr (F::linear && !std::is_same_v<S, double>) {
       add_bits_of<float>(total, p, count);
-    } else if constexpr (F::summands == 1) {
+    } else if constexpr (!std::is_same_v<S, double>) {
       add_bits_of<double>(total, p, count);
     } else {
       for (int64_t i = 0; i < count; i += W) {

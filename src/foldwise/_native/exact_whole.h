@@ -62,9 +62,9 @@ class WholeNumbers {
   static FW_INLINE Floats loaded(const S* block, int vector) {
     if constexpr (std::is_same_v<S, bfloat>) {
       const auto both = load_vector<std::uint32_t, N>(reinterpret_cast<const std::uint32_t*>(block + vector / 2 * 2 * N));
-      return F::template summand<0>(Floats{{std::bit_cast<Floats::Vector>(vector % 2 ? both & 0xffff0000u : both << 16)}});
+      return F::summed(Floats{{std::bit_cast<Floats::Vector>(vector % 2 ? both & 0xffff0000u : both << 16)}});
     } else {
-      return F::template summand<0>(load<float, N>(block + vector * N));
+      return F::summed(load<float, N>(block + vector * N));
     }
   }
 
@@ -143,7 +143,7 @@ class UnitsAndRests {
   static FW_INLINE void take(const S* p, int64_t count, double unit, double* sums) {
     Some units[vectors] = {}, rests[vectors] = {};
     const auto step = [&](int v, const Some& loaded) FW_INLINED {
-      const auto x = F::template summand<0>(loaded).v[0], scale = unit - typename Some::Vector{};
+      const auto x = F::summed(loaded).v[0], scale = unit - typename Some::Vector{};
       const auto whole = whole_unnoted(x * scale);
       units[v] = {{units[v].v[0] + whole}};
       rests[v] = {{added_aside(fused(x, scale, -whole), rests[v].v[0])}};

@@ -2,9 +2,9 @@
 #pragma once
 #include "batches.h"
 #include "exact_rounding.h"
+#include "exact_squares.h"
 #include "exact_stretches.h"
 #include "reduce_work.h"
-#include "rows.h"
 
 namespace foldwise::FOLDWISE_ISA {
 
@@ -64,13 +64,18 @@ struct ShortRows : ReduceWork<F> {
     return fold_lane_vectors<G>(lanes);
   }
 
-  // Rows W at a time, then one by one; `give` gets the place of the first and their accumulators.
   template <class G, bool in_floats = false, class Give>
   FW_INLINE void each_row(const char* x, int64_t stride, int64_t rows, Give&& give) const {
     const Ahead ahead = prefetch ? ahead_of(plan.count * size, stride) : Ahead{0};
-    const auto row = [&](int64_t i) FW_INLINED {
+    each_row_by<G>([&](int64_t i) FW_INLINED {
       return row_vector<G, in_floats>(reinterpret_cast<const S*>(x + i * stride), plan.count, ahead);
-    };
+    }, rows, give);
+  }
+
+  // Rows W at a time, then one by one: row(i) is a vector of what lies in row i, and `give` gets the place of the first and their
+  // accumulators.
+  template <class G, class Row, class Give>
+  FW_INLINE void each_row_by(Row&& row, int64_t rows, Give&& give) const {
     int64_t i = 0;
     if constexpr (sizeof(A) >= 4 && std::is_same_v<G, F>) {  // not what takes long to be picked apart, nor what is rare
       for (; i + W <= rows; i += W) {
@@ -90,23 +95,34 @@ struct ShortRows : ReduceWork<F> {
   template <class G>
   bool turns(int64_t rows) const { return may_turn<G> && plan.count <= std::min<int64_t>(most_turned, 16 * rows); }
 
+  // Gives the place of the first of them, and them as columns `at_once` apart, so many vectors wide, until told to stop.
+  template <int64_t at_once, class Give>
+  FW_INLINE void turn(bool narrow, const char* x, int64_t stride, int64_t rows, Give&& give) const {
+    const Ahead ahead = ahead_of(plan.count * size, stride);
+    S columns[most_turned * at_once];
+    for (int64_t i = 0; i < rows; i += at_once, x += at_once * stride) {
+      const int64_t some = std::min(at_once, rows - i), width = (some + W - 1) / W;
+      for (int64_t r = 0; prefetch && r < some; ++r) fetch_lines(x + r * stride + ahead.distance, plan.count * size, ahead.apart);
+      if (narrow) deinterleave(columns, at_once, x, plan.count, some);
+      else transpose_rows(columns, at_once, x, stride, some, plan.count);
+      for (int64_t c = 0; narrow && c < plan.count; ++c) {
+        std::fill(columns + c * at_once + some, columns + c * at_once + width * W, reader.absent);
+      }
+      if (!give(i, columns, width)) return;
+    }
+  }
+
   template <class G, class Give>
   FW_INLINE void each_turned_row(bool narrow, const char* x, int64_t stride, int64_t rows, Give&& give) const {
-    const Ahead ahead = ahead_of(plan.count * size, stride);
-    S columns[most_turned * turned];
     typename Terms<G>::Acc tile[most_turned * turned / W];
-    for (int64_t i = 0; i < rows; i += turned, x += turned * stride) {
-      const int64_t some = std::min(turned, rows - i), width = (some + W - 1) / W;
-      for (int64_t r = 0; prefetch && r < some; ++r) fetch_lines(x + r * stride + ahead.distance, plan.count * size, ahead.apart);
-      if (narrow) deinterleave(columns, turned, x, plan.count, some);
-      else transpose_rows(columns, turned, x, stride, some, plan.count);
+    turn<turned>(narrow, x, stride, rows, [&](int64_t i, const S* columns, int64_t width) FW_INLINED {
       for (int64_t c = 0; c < plan.count; ++c) {
-        if (narrow) std::fill(columns + c * turned + some, columns + c * turned + width * W, reader.absent);
         for (int64_t v = 0; v < width; ++v) tile[c * width + v] = Terms<G>::load(columns + c * turned + v * W);
       }
       fold_lanes<G>(tile, plan.count, width);
       for (int64_t v = 0; v < width; ++v) give(i + v * W, tile[v]);
-    }
+      return true;
+    });
   }
 
   // Rows of two to four elements, one after the other in memory: turned into that many columns in cache, some at a time, while
@@ -218,9 +234,22 @@ struct ShortRows : ReduceWork<F> {
     return !lanes_where(nothing != 0);
   }
 
+  // Squares on a grid: short rows as columns.
+  bool turned_squares(bool narrow, const char* x, int64_t stride, int64_t rows, double* parts, int64_t room,
+                      SquaresOnGrid<F>& squares) const {
+    constexpr int64_t at_once = 64;
+    bool exact = true;
+    turn<at_once>(narrow, x, stride, rows, [&](int64_t i, const S* columns, int64_t width) {
+      const Rows<S> across{{reinterpret_cast<const char*>(columns), at_once * size, nullptr, plan.count}};
+      return exact = squares.down(across, 0, width, parts + i, room);
+    });
+    return exact;
+  }
+
   // Exact folds leave parts, all of them exact, or else Totals.
   struct Tried {
-    Patience floats, plain{3};
+    Patience floats, plain{3}, grid;
+    SquaresOnGrid<F> squares;
     Stretches<F> stretches;
   };
   void fold_exactly(bool narrow, const char* x, int64_t stride, int64_t rows, char* out, Tried& tried) {
@@ -248,10 +277,22 @@ struct ShortRows : ReduceWork<F> {
         exact = tried.floats.learn(exactly([&] FW_INLINED { each_row<F, true>(x, stride, rows, keep); }));
       }
     }
-    exact = exact || (tried.plain.lasts() && tried.plain.learn(exactly([&] FW_INLINED {
-      if (narrow) each_narrow_row<F>(x, rows, keep);
-      else each_row<F>(x, stride, rows, keep);
-    })));
+    constexpr bool short_rows_plainly = F::plainly || size < 8;  // those of doubles are too far apart
+    if (F::plainly || narrow || (short_rows_plainly && plan.count <= 4 * L)) {
+      exact = exact || (tried.plain.lasts() && tried.plain.learn(exactly([&] FW_INLINED {
+        if (narrow) each_narrow_row<F>(x, rows, keep);
+        else if constexpr (short_rows_plainly) each_row<F>(x, stride, rows, keep);
+      })));
+    }
+    if constexpr (!F::linear) {
+      const auto on_grid = [&] {
+        SquaresOnGrid<F>& squares = tried.squares;
+        if (plan.count <= std::min<int64_t>(most_turned, 16 * rows)) return turned_squares(narrow, x, stride, rows, parts, room, squares);
+        const auto along = [&](int64_t i) { return squares.along(reinterpret_cast<const S*>(x + i * stride), plan.count); };
+        return squares.rows(x, stride, rows, plan.count, [&] { each_row_by<F>(along, rows, keep); });
+      };
+      exact = exact || (tried.grid.lasts() && tried.grid.learn(on_grid()));
+    }
     const int64_t to = inner_kept().out;
     if (exact) return note(outputs.write(parts, room, rows, out, to));
     const double nothing[F::parts] = {};

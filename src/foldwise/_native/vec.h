@@ -354,7 +354,7 @@ FW_INLINE void clear_flags() {
 #endif
 }
 
-// a + b; where an instruction set can, the flags are not told of it.
+// a + b, a * b; where an instruction set can, the flags are not told of it.
 #if defined(__AVX512F__)
 constexpr bool adds_unnoted = true;
 template <class V>
@@ -363,10 +363,16 @@ FW_INLINE V added_unnoted(V a, V b) {
   if constexpr (sizeof(a[0]) == 8) return (V)_mm512_add_round_pd((__m512d)a, (__m512d)b, how);
   else return (V)_mm512_add_round_ps((__m512)a, (__m512)b, how);
 }
+template <class V>
+FW_INLINE V multiplied_unnoted(V a, V b) {
+  return (V)_mm512_mul_round_pd((__m512d)a, (__m512d)b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 #else
 constexpr bool adds_unnoted = false;
 template <class V>
 FW_INLINE V added_unnoted(V a, V b) { return a + b; }
+template <class V>
+FW_INLINE V multiplied_unnoted(V a, V b) { return a * b; }
 #endif
 
 // The nearest whole numbers, where an instruction gives them and the flags are not told of it.
