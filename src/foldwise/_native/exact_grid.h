@@ -130,7 +130,7 @@ class Grid {
     *this = here;
   }
 
-  // Whether some were not below that power of two: the sum left the anchor's binade, and says nothing.
+  // Where some were not below that power of two: the sum left the anchor's binade, and says nothing.
   FW_INLINE Bits moved() const {
     Bits all = moved_[0] | moved_[1] | moved_[2] | moved_[3];
     for (int k = 0; flags_tell && k < levels; ++k) {
