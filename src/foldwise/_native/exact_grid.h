@@ -187,6 +187,13 @@ FW_INLINE Exponents exponents_of(int64_t count, Load&& load) {
   return {static_cast<int>(most >> 53) - 1022, static_cast<int>((fewest + 1) >> 53) - 1023};
 }
 
+// The same of what is summed of elements.
+template <class F, class S>
+FW_INLINE Exponents exponents_summed(const S* p, int64_t count) {
+  const Exponents of = exponents_of(count, [&](int64_t i, auto whole) FW_INLINED { return loaded(p, i, count, whole).v[0]; });
+  return F::linear ? of : of.squared();
+}
+
 // Numbers whose sum is not exact: it is where each was cut in two, or they are added one by one.
 static FW_OUTLINE void add_halved(Total& total, const double* numbers, int count) {
   constexpr int W = native<double>;

@@ -71,9 +71,7 @@ class SquaresOnGrid {
     return exponent_ != before && exponent_ < above_all && on_this_grid();
   }
 
-  static int exponent_of(const S* p, int64_t count) {
-    return exponents_of(count, [&](int64_t i, auto whole) FW_INLINED { return loaded(p, i, count, whole).v[0]; }).squared().above;
-  }
+  static int exponent_of(const S* p, int64_t count) { return exponents_summed<F>(p, count).above; }
 
   static FW_INLINE void keep(const Vector& rest, Vector& plain, Bits& lost) {
     if constexpr (adds_unnoted) plain = added_aside(rest, plain);

@@ -105,11 +105,7 @@ class Stretches {
     for (int m = 0; m < F::parts; ++m, part += row) add_halved(total, part, row);
   }
 
-  // Of what is summed of elements.
-  static Exponents exponents(const S* p, int64_t count) {
-    const Exponents of = exponents_of(count, [&](int64_t i, auto whole) FW_INLINED { return loaded(p, i, count, whole).v[0]; });
-    return F::linear ? of : of.squared();
-  }
+  static Exponents exponents(const S* p, int64_t count) { return exponents_summed<F>(p, count); }
 
   // If nothing is known yet, a look at few elements mostly says enough of all.
   Exponents seen(const S* p, int64_t count) {

@@ -45,16 +45,17 @@ int64_t by_stride(const Axis& axis) { return axis.x; }
 // Kept axes that do not move in memory go outside: they repeat the work, they do not shape it.
 int64_t by_stride_still_outside(const Axis& axis) { return axis.x ? axis.x : std::numeric_limits<int64_t>::max(); }
 
-// Elements along an axis that does not move in memory are the same: if the other axis is no short one, it is gone along again and again.
+// Elements along an axis that does not move in memory are the same. If the other axis is no short one, and lies in one piece where the
+// still one is folded, it is gone along again and again.
 Shape choose_shape(const ReducePlan& plan) {
   const int64_t item = item_size(plan.source.dtype);
-  constexpr int64_t short_line = 64, most_interleaved = 32, many = 64, few = 16;
+  constexpr int64_t short_line = 64, most_interleaved = 32, many = 64;
   if (!plan.kept_rank) return Shape::rows;
   const Axis& kept = plan.kept[plan.kept_rank - 1];
   if (!plan.fold_rank) return Shape::columns;
   const Axis& fold = plan.fold[plan.fold_rank - 1];
-  if (kept.x == 0 && fold.size >= few) return Shape::rows;
-  if (fold.x == 0 && kept.size >= few) return Shape::columns;
+  if (kept.x == 0 && fold.size >= worth_repeating) return Shape::rows;
+  if (fold.x == 0 && kept.x == item && kept.size >= worth_repeating) return Shape::columns;
   if (fold.x < kept.x) {
     // Short stretches of folded elements, far apart: better to walk across the outputs that lie between them.
     const bool scattered = plan.fold_rank > 1 && fold.size * item < short_line && kept.size * item >= short_line;

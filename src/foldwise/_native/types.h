@@ -27,6 +27,9 @@ struct bfloat { std::uint16_t bits; };
 
 constexpr int max_rank = 64;
 
+// So many elements are worth going along again and again, where another axis does not move.
+constexpr int64_t worth_repeating = 16;
+
 // One axis of the work: its length, and how far one step along it moves in each array, in bytes. (A scan has no mask; there
 // `mask` moves in what is carried.)
 struct Axis {
@@ -106,10 +109,9 @@ struct ScanPlan {
   // Whether neighbouring lines are nearer to each other in memory than what follows in one of them: where either does not move, and the
   // other is no short one, in that of the results.
   bool columns_are_closer() const {
-    constexpr int64_t few = 16;
     if (!kept_rank) return false;
     const Axis& across = kept[kept_rank - 1];
-    const bool still = across.x == 0 ? length >= few : along.x == 0 && across.size >= few;
+    const bool still = across.x == 0 ? length >= worth_repeating : along.x == 0 && across.size >= worth_repeating;
     return still ? std::abs(across.out) < std::abs(along.out) : std::abs(across.x) < std::abs(along.x);
   }
 };
