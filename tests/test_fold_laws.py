@@ -173,6 +173,16 @@ def test_norms_whose_squares_are_out_of_range() -> None:
     assert near(fw.sumsquare(np.array([1.5e-162] * 3, np.float64)), 6.75e-324, 1)
 
 
+def test_squares_that_are_hardly_a_number() -> None:
+    """Around half of the smallest one, and the largest one, a square is rounded once."""
+    for exponent in (*range(-543, -508), 510, 511, 512):
+        x = np.ldexp(1 + np.arange(32)[:, None] / 32, exponent)
+        squares = [Fraction(float(v)) ** 2 for v in x[:, 0]]
+        wanted = [float(v) if v < 2**1024 else math.inf for v in squares]
+        assert fw.sumsquare(x, axis=1).tolist() == wanted, exponent
+        assert fw.l2(x, axis=1).tolist() == x[:, 0].tolist(), exponent
+
+
 @pytest.mark.parametrize("blocks", range(2, 18))
 @pytest.mark.parametrize("columns", [1, 3])
 def test_what_leaves_the_range_only_where_blocks_meet(blocks: int, columns: int) -> None:

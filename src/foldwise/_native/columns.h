@@ -71,7 +71,12 @@ struct Columns : StripWork<F> {
             }
             auto* lanes_of_g = reinterpret_cast<typename Terms<G>::Acc*>(tile.data);
             const int64_t width = vectors_of(unit);
-            const auto* results = fold_rows<G>(rows, lanes, width, prefetch, lanes_of_g);
+            const auto* results = lanes_of_g;
+            if constexpr (has_plain_parts<G>) {
+              fold_rows_by_parts(rows, lanes, width, lanes_of_g);
+            } else {
+              results = fold_rows<G>(rows, lanes, width, this->prefetch, lanes_of_g);
+            }
             return finish_row<G>(unit, [&](int64_t v) FW_INLINED { return results[v]; });
           }));
         }
@@ -85,7 +90,7 @@ struct Columns : StripWork<F> {
       for (int64_t block = first; block < last; ++block) {
         const Rows<S> rows = rows_of(unit, block, room);
         careful_tile(tile_lanes * width, plain.data, counter.next(), [&]<class G>(G, auto* tile) FW_INLINED {
-          fold_block<G>(rows, width, prefetch, tile);
+          fold_block<G>(rows, tile_lanes, width, prefetch, tile);
         });
         counter.push();
       }
@@ -107,8 +112,34 @@ struct Columns : StripWork<F> {
   }
 
   template <class G>
-  static FW_OUTLINE void fold_block(const Rows<S>& rows, int64_t width, bool from_memory, typename Terms<G>::Acc* tile) {
-    fold_rows_into_lanes<G>(rows, tile_lanes, width, from_memory, tile);
+  static FW_OUTLINE void fold_block(const Rows<S>& rows, int64_t lanes, int64_t width, bool from_memory, typename Terms<G>::Acc* tile) {
+    fold_rows_into_lanes<G>(rows, lanes, width, from_memory, tile);
+  }
+
+  // All rows of at most one block: first the lanes, then halves of them are plain as long as none of the strip needs care.
+  FW_OUTLINE void fold_rows_by_parts(const Rows<S>& rows, int64_t lanes, int64_t width, CarefulAcc* tile) const {
+    const Tiles<Acc> room(2 * lanes * width);
+    Acc *plain = room.data, *next = plain + lanes * width;
+    clear_flags();
+    fold_block<F>(rows, lanes, width, prefetch, plain);
+    settle(plain);
+    if (spoilt<F>()) {
+      fold_block<C>(rows, lanes, width, prefetch, tile);
+    } else {
+      for (int64_t half = L / 2; half >= 1; half /= 2) {
+        if (half >= lanes) continue;
+        const int64_t pairs = (lanes - half) * width;
+        clear_flags();
+        for (int64_t i = 0; i < pairs; ++i) next[i] = F::merge(plain[i], plain[i + half * width]);
+        settle(next);
+        if (spoilt<F>()) break;
+        std::copy(plain + pairs, plain + half * width, next + pairs);
+        std::swap(plain, next);
+        lanes = half;
+      }
+      for (int64_t i = 0; i < lanes * width; ++i) tile[i] = F::lift(plain[i]);
+    }
+    fold_lanes<C>(tile, lanes, width);
   }
 
   // All blocks of a unit in plain arithmetic under one check; those after one that needed care are given it block by block.
@@ -130,7 +161,7 @@ struct Columns : StripWork<F> {
     clear_flags();
     Counter<F> counter{tiles, tile_lanes * width};
     for (int64_t block = 0; block < blocks; ++block) {
-      fold_block<F>(rows_of(unit, block, room), width, prefetch, counter.next());
+      fold_block<F>(rows_of(unit, block, room), tile_lanes, width, prefetch, counter.next());
       counter.push();
     }
     const Acc* acc = counter.whole();
@@ -139,21 +170,6 @@ struct Columns : StripWork<F> {
     if (spoilt<F>()) return false;
     note(fit);
     return true;
-  }
-
-  // One block into lanes, in careful accumulators; `into(G{}, tile)` does it in either arithmetic.
-  template <class Into>
-  static FW_INLINE void careful_tile(int64_t vectors, Acc* plain, CarefulAcc* tile, Into&& into) {
-    guarded<F>([&]<class G>(G) FW_INLINED {
-      if constexpr (std::is_same_v<G, C>) {
-        into(G{}, tile);
-      } else {
-        into(G{}, plain);
-        for (int64_t v = 0; v < vectors; ++v) tile[v] = F::lift(plain[v]);
-        settle(tile);
-      }
-      return true;
-    });
   }
 };
 

@@ -7,6 +7,9 @@
 //   join              an accumulator and one more element, where that has a shorter way to the same bits
 //   result            what the accumulator stands for; judged, of integers, exactly; root, its root where that reaches further
 //   Careful, lift     the fold in arithmetic that cannot leave its range; the same type where none is needed
+//   Plain             of a careful fold that knows elements which need no care: the fold that is enough for any eight of those;
+//                     is_moderate tells them, join_moderate joins up to eight
+//   merge_inlined     merge as a part of the loop that calls it, where merge itself is none
 //   guarded, flags    whether plain results need a check, and what the floating-point unit must not have noted
 //   heavy             whether a step is so long that loops are not unrolled
 //   rare              whether it is but what a guarded fold falls back on
@@ -139,6 +142,8 @@ struct Judge {
 template <class Fold> constexpr bool one_way = small || (std::is_integral_v<typename Fold::Source> && sizeof(typename Fold::Source) < 4);
 
 template <class Fold> constexpr bool is_rare = requires { requires Fold::rare; };
+
+template <class Fold> constexpr bool has_plain_parts = requires { typename Fold::Plain; };
 
 template <class Fold> constexpr bool is_judged = requires { &Fold::template judged<1>; };
 

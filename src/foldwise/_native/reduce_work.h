@@ -66,6 +66,21 @@ struct ReduceWork {
     return fit;
   }
 
+  // One block into lanes, in careful accumulators; `into(G{}, tile)` does it in either arithmetic.
+  template <class Into>
+  static FW_INLINE void careful_tile(int64_t vectors, Acc* plain, CarefulAcc* tile, Into&& into) {
+    guarded<F>([&]<class G>(G) FW_INLINED {
+      if constexpr (std::is_same_v<G, C>) {
+        into(G{}, tile);
+      } else {
+        into(G{}, plain);
+        for (int64_t v = 0; v < vectors; ++v) tile[v] = F::lift(plain[v]);
+        settle(tile);
+      }
+      return true;
+    });
+  }
+
   // Chunks of so many vectors each, `stride` apart.
   static void join(char* tiles, const char* parts, int64_t chunks, int64_t vectors, int64_t stride) {
     Counter<C> counter{reinterpret_cast<CarefulAcc*>(tiles), vectors};
@@ -81,7 +96,7 @@ struct ReduceWork {
 #define FOLDWISE_REDUCE_WORK(F)                                                                               \
   using Work = ReduceWork<F>;                                                                                 \
   using Work::plan, Work::reader, Work::scatter, Work::blocks, Work::prefetch, Work::fits, Work::inner_kept;  \
-  using Work::kept_cursor, Work::note, Work::join;                                                            \
+  using Work::kept_cursor, Work::note, Work::join, Work::careful_tile;                                        \
   using Work::W, Work::L, Work::size, Work::effort, Work::weight;                                             \
   using typename Work::T, typename Work::S, typename Work::A, typename Work::C, typename Work::Acc;           \
   using typename Work::CarefulAcc;

@@ -70,9 +70,16 @@ FW_INLINE void fold_rows_by_lane(const Rows<typename F::Source>& rows, int64_t l
       typename T::Acc acc[G];
       const typename F::Source* p = rows(lane) + v * W;
       repeat<G>([&](int g) FW_INLINED { acc[g] = T::load(p + g * W); });
-      for (int64_t row = lane + T::L; row < rows.count; row += T::L) {
-        p = rows(row) + v * W;
-        repeat<G>([&](int g) FW_INLINED { acc[g] = joined<F, W>(acc[g], p + g * W); });
+      if constexpr (has_plain_parts<F>) {
+        repeat<G>([&](int g) FW_INLINED {
+          acc[g] = joined_in_turn<F>(acc[g], (rows.count - 1 - lane) / T::L,
+                                     [&](int64_t i) FW_INLINED { return rows(lane + (i + 1) * T::L) + (v + g) * W; });
+        });
+      } else {
+        for (int64_t row = lane + T::L; row < rows.count; row += T::L) {
+          p = rows(row) + v * W;
+          repeat<G>([&](int g) FW_INLINED { acc[g] = joined<F, W>(acc[g], p + g * W); });
+        }
       }
       repeat<G>([&](int g) FW_INLINED { out[v + g] = acc[g]; });
     };

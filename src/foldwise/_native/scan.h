@@ -13,8 +13,7 @@ template <class F>
 struct Scan : ScanLines<F> {
   FOLDWISE_SCAN_WORK(F)
   using Lines = ScanLines<F>;
-  using typename Lines::Carry;
-  using Lines::Lines, Lines::scan_lines, Lines::scan_segment;
+  using Lines::Lines, Lines::scan_lines;
 
   bool run() {
     const bool has_columns = plan.columns_are_closer() && plan.kept[plan.kept_rank - 1].size >= pack_size;
@@ -88,7 +87,7 @@ struct Scan : ScanLines<F> {
         const int64_t some = column < even ? std::min(columns, even - column) : kept.size - even;
         const bool plain = scan_strip(at, some);
         if constexpr (F::guarded) {
-          if (!plain) scan_turned(at, some);
+          if (!plain) scan_carefully(at, some);
         }
       }
       finish_streaming();
@@ -216,33 +215,60 @@ struct Scan : ScanLines<F> {
     return true;
   }
 
-  // Columns whose results leave the range of plain arithmetic somewhere: a few at a time are turned into lines in cache.
-  FW_OUTLINE void scan_turned(const Place& at, int64_t columns) {
-    constexpr int64_t most = 16;
+  // Columns whose results leave the range of plain arithmetic somewhere: a few vectors of them at a time.
+  FW_RARELY void scan_carefully(const Place& at, int64_t columns) {
+    constexpr int64_t most_vectors = 64 / sizeof(S), most = most_vectors * W;
     const Axis& kept = plan.kept[plan.kept_rank - 1];
-    const Tiles<S> lines(most * segment_size);
-    const Tiles<A> results(most * segment_size);
+    S rows[pack_size][most];
+    A results[pack_size][most];
+    Judge judge{plan.finish};
     finish_streaming();
     write_identities(at.out, kept.out, columns);
+    for (auto& row : rows) std::fill_n(row, most, reader.absent);
     for (int64_t column = 0; column < columns; column += most) {
-      const int64_t some = std::min(most, columns - column);
-      Carry carries[most];
-      for (int64_t segment = 0; segment < segments; ++segment) {
-        const int64_t first = segment * segment_size, n = segment_length(segment);
-        for (int64_t r = 0; r < n; ++r) {
-          S row[most];
-          reader(row, at.x + column * kept.x + (first + r) * plan.along.x, nullptr, kept, some);
-          for (int64_t c = 0; c < some; ++c) lines.data[c * segment_size + r] = row[c];
+      const int64_t some = std::min(most, columns - column), vectors = (some + W - 1) / W;
+      const char* x = at.x + column * kept.x;
+      char* out = at.out + column * kept.out + plan.shifted * plan.along.out;
+      CarryOf<F, W> carries[most_vectors];
+      AccOf<C, W> so_far[most_vectors];
+      std::fill_n(so_far, vectors, absence<C, W>());
+      for (int64_t first = 0; first < count; first += pack_size) {
+        const int64_t present = std::min<int64_t>(pack_size, count - first);
+        for (int64_t r = 0; r < present; ++r) reader(rows[r], x + (first + r) * plan.along.x, nullptr, kept, some);
+        for (int64_t v = 0; v < vectors; ++v) {
+          if (first && first % segment_size == 0) {
+            carries[v].advance(so_far[v]);
+            so_far[v] = absence<C, W>();
+          }
+          AccOf<C, W> acc[pack_size];
+          prefixes_of_rows(&rows[0][v * W], most, present, acc);
+          for (int64_t r = 0; r < present; ++r) {
+            acc[r] = merged<C, W>(so_far[v], acc[r]);
+            store(&results[r][v * W], canonical(carries[v].template emit<C>(acc[r], judge)));
+          }
+          so_far[v] = acc[present - 1];
         }
-        for (int64_t c = 0; c < some; ++c) {
-          scan_segment(lines.data + c * segment_size, n, carries[c], results.data + c * segment_size);
-        }
-        for (int64_t r = 0; r < n; ++r) {
-          A row[most];
-          for (int64_t c = 0; c < some; ++c) row[c] = results.data[c * segment_size + r];
-          scatter(at.out + column * kept.out + (first + r + plan.shifted) * plan.along.out, kept.out, row, some);
-        }
+        for (int64_t r = 0; r < present; ++r) scatter(out + (first + r) * plan.along.out, kept.out, results[r], some);
       }
+    }
+  }
+
+  // What up to eight rows, `stride` apart, hold by themselves; in plain arithmetic, where a careful one has nothing to add.
+  static FW_INLINE void prefixes_of_rows(const S* rows, int64_t stride, int64_t present, AccOf<C, W>* acc) {
+    Pack<A, W> x[pack_size];
+    bool moderate = true;
+    for (int64_t r = 0; r < present; ++r) {
+      x[r] = load<A, W>(rows + r * stride);
+      moderate = moderate && C::is_moderate(x[r]);
+    }
+    if (moderate) {
+      AccOf<F, W> plain[pack_size];
+      for (int64_t r = 0; r < present; ++r) plain[r] = F::start(x[r]);
+      prefix_of_rows<F, W, pack_size>(plain, present);
+      for (int64_t r = 0; r < present; ++r) acc[r] = F::lift(plain[r]);
+    } else {
+      for (int64_t r = 0; r < present; ++r) acc[r] = C::start(x[r]);
+      prefix_of_rows<C, W, pack_size>(acc, present);
     }
   }
 };

@@ -174,9 +174,11 @@ struct ScanLines : ScanWork<F> {
     stream(out, converted, n * item);
   }
 
-  // Whether so few lie side by side, and so densely, that shuffles take them apart and put them together again.
+  // Whether so few lie side by side, and so densely, that shuffles take them apart and put them together again: SSE2's gain
+  // little, and nothing for floats.
+  static constexpr bool takes_apart = !small || vector_bytes > 16;
   bool interleaved(int64_t lines) const {
-    if (lines < 2 || lines > most_interleaved_words || !plan.source.direct || plan.nest_rank) return false;
+    if (!takes_apart || lines < 2 || lines > most_interleaved_words || !plan.source.direct || plan.nest_rank) return false;
     const Axis& inner = plan.kept[plan.kept_rank - 1];
     const int64_t in = sizeof(S), out = sizeof(Out), way = backwards ? -lines : lines;
     return inner.x == in && plan.along.x == way * in && inner.out == out && plan.along.out == way * out &&

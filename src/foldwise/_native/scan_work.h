@@ -102,13 +102,22 @@ struct ScanWork {
   template <class G, int N = P, class Write>
   static FW_INLINE AccOf<G, N> scan_packs(const S* in, int64_t n, Write&& write, AccOf<G, N> so_far = absence<G, N>()) {
     const auto step = [&](const Pack<A, N>& x, int64_t i, auto whole) FW_INLINED {
-      write(i, placed<G, N>(prefix_of_packs<G, N>(G::start(x)), so_far), whole);
+      write(i, placed<G, N>(prefixes<G>(x), so_far), whole);
     };
     int64_t i = 0;
 #pragma GCC unroll 2
     for (; i + N <= n; i += N) step(load<A, N>(in + i), i, std::true_type{});
     if (i < n) step(load_some<A, N>(in + i, static_cast<int>(n - i), F::absent()), i, std::false_type{});
     return so_far;
+  }
+
+  // What packs of eight hold by themselves; in plain arithmetic, where a careful one has nothing to add.
+  template <class G, int N>
+  static FW_INLINE AccOf<G, N> prefixes(const Pack<A, N>& x) {
+    if constexpr (has_plain_parts<G>) {
+      if (G::is_moderate(x)) return G::Plain::lift(prefix_of_packs<typename G::Plain, N>(G::Plain::start(x)));
+    }
+    return prefix_of_packs<G, N>(G::start(x));
   }
 
   template <class G, int N>  // a result with nothing before it

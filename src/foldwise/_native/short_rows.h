@@ -45,7 +45,8 @@ struct ShortRows : ReduceWork<F> {
     const bool unasked = is_read_unasked<G>() || ((takes_one_step<G> || takes_lines<G>) && !ahead.distance);
     for (int64_t done = 0; done < count; done += some) {
       const int64_t here = std::min(some, count - done);
-      if (unasked) fold_into_lanes<G, G::heavy ? 0 : L, false>(p + done, here, L, counter.next());
+      if constexpr (has_plain_parts<G>) block_into_lanes<G>(p + done, here, counter.next());
+      else if (unasked) fold_into_lanes<G, G::heavy ? 0 : L, false>(p + done, here, L, counter.next());
       else fold_into_lanes<G, G::heavy ? 0 : L, std::is_same_v<G, F>>(p + done, here, L, counter.next(), false, ahead);
       counter.push();
     }
@@ -60,8 +61,20 @@ struct ShortRows : ReduceWork<F> {
     if (asks) fetch_lines(reinterpret_cast<const char*>(p) + ahead.distance, count * size, ahead.apart);
     if (count < W) return Terms<G>::load_some(p, count);
     typename Terms<G>::Acc lanes[L / W];
-    fold_into_lanes<G, L, false>(p, count, L, lanes);
+    block_into_lanes<G>(p, count, lanes);
     return fold_lane_vectors<G>(lanes);
+  }
+
+  template <class G>
+  static FW_INLINE void block_into_lanes(const S* p, int64_t count, typename Terms<G>::Acc* lanes) {
+    if constexpr (has_plain_parts<G>) {
+      Acc plain[L / W];
+      careful_tile(L / W, plain, lanes, [&]<class H>(H, auto* lanes_of_h) FW_INLINED {
+        fold_into_lanes<H, L, false>(p, count, L, lanes_of_h);
+      });
+    } else {
+      fold_into_lanes<G, L, false>(p, count, L, lanes);
+    }
   }
 
   template <class G, bool in_floats = false, class Give>

@@ -83,43 +83,31 @@ struct CarefulSquares {
     const auto parts = Product::start(x);
     return settled<N>(parts.fraction * parts.fraction, parts.exponent + parts.exponent);
   }
-  // A number in the normal range.
+  // A sum that plain arithmetic made.
   template <int N> static FW_INLINE Acc<N> lifted(const Pack<A, N>& x) {
     const auto parts = Product::start(x);
     const auto odd = each([](auto exponent) { return exponent & 1; }, parts.exponent);
-    return settled<N>(parts.fraction * powers_of_two(odd), parts.exponent - odd);
+    return settled<N>(parts.fraction * bounded_powers(odd), parts.exponent - odd);
   }
   template <int N> static FW_OUTLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) {
     const auto exponent = each([](auto x, auto y) { return x > y ? x : y; }, a.exponent, b.exponent);
-    const auto sum = a.fraction * powers_of_two(a.exponent - exponent) + b.fraction * powers_of_two(b.exponent - exponent);
+    const auto sum = a.fraction * bounded_powers(a.exponent - exponent) + b.fraction * bounded_powers(b.exponent - exponent);
     const auto carried = where([](auto x) { return x >= A(4); }, sum);
     return {each([](auto x) { return x >= A(4) ? x / A(4) : x; }, sum), exponent - carried - carried};
   }
   template <int N> static FW_INLINE Acc<N> lift(const Acc<N>& a) { return a; }
 
-  template <int N> static FW_OUTLINE Pack<A, N> result(const Acc<N>& a) {
-    A out[N];
-    for (int i = 0; i < N; ++i) out[i] = Product::scaled(a.fraction[i], a.exponent[i]);
-    return load<A, N>(out);
-  }
+  template <int N> static FW_INLINE Pack<A, N> result(const Acc<N>& a) { return Product::scaled(a.fraction, a.exponent); }
   template <int N> static FW_OUTLINE Pack<A, N> root(const Acc<N>& a) {
-    A out[N];
-    for (int i = 0; i < N; ++i) out[i] = Product::scaled(std::sqrt(a.fraction[i]), a.exponent[i] / 2);
-    return load<A, N>(out);
+    A roots[N];
+    for (int i = 0; i < N; ++i) roots[i] = std::sqrt(a.fraction[i]);
+    return Product::scaled(load<A, N>(roots), each([](auto exponent) { return exponent / 2; }, a.exponent));
   }
 
  private:
   // Of exponents that are not large; so little that it rounds away is enough for the smallest.
-  template <int N> static FW_INLINE Pack<A, N> powers_of_two(const Pack<int64_t, N>& exponents) {
-    constexpr int W = Pack<int64_t, N>::width;
-    using Words = typename VectorOf<typename Product::Bits, W>::type;
-    A powers[N];
-    for (int c = 0; c < Pack<int64_t, N>::chunks; ++c) {
-      const auto e = exponents.v[c];
-      const auto biased = (e > negligible ? e : negligible - (e ^ e)) + Product::bias;
-      store_vector(powers + c * W, __builtin_convertvector(biased, Words) << Product::fraction_bits);
-    }
-    return load<A, N>(powers);
+  template <int N> static FW_INLINE Pack<A, N> bounded_powers(const Pack<int64_t, N>& exponents) {
+    return Product::power_of_two(Product::within(negligible, Product::bias, exponents));
   }
   // -1 where something is true of an element, and 0 elsewhere.
   template <int N, class Test> static FW_INLINE Pack<int64_t, N> where(Test&& test, const Pack<A, N>& x) {

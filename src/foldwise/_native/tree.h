@@ -38,6 +38,25 @@ FW_INLINE typename F::template Acc<W> joined(const typename F::template Acc<W>& 
   return joined<F, W>(a, load<typename F::Value, W>(p));
 }
 
+// A careful accumulator and the vectors of elements at(0), at(1), ...: eight at a time, where these need no care.
+template <class F, class At>
+FW_INLINE typename Terms<F>::Acc joined_in_turn(typename Terms<F>::Acc acc, int64_t count, At&& at) {
+  using T = Terms<F>;
+  constexpr int64_t most = 8;
+  for (int64_t first = 0; first < count; first += most) {
+    Pack<typename F::Value, T::W> x[most];
+    const int some = static_cast<int>(std::min(most, count - first));
+    bool moderate = true;
+    for (int i = 0; i < some; ++i) {
+      x[i] = load<typename F::Value, T::W>(at(first + i));
+      moderate = moderate && F::is_moderate(x[i]);
+    }
+    if (moderate) acc = F::join_moderate(acc, x, some);
+    else for (int i = 0; i < some; ++i) acc = F::merge(acc, F::start(x[i]));
+  }
+  return acc;
+}
+
 // G accumulators become what `step` makes of all of them together: of a fold with long steps one step of all, then the next of all.
 template <class F, int G, class Step>
 FW_INLINE void step_side_by_side(typename Terms<F>::Acc* acc, Step&& step) {
@@ -121,6 +140,13 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
       repeat<G>([&](int g) FW_INLINED { fetch(g), acc[g] = T::load(row + g * W); });
       soon += pace;
       step = 1;
+    }
+    if constexpr (has_plain_parts<F>) {
+      const auto* row = p + step * lanes + first * W;
+      repeat<G>([&](int g) FW_INLINED {
+        acc[g] = joined_in_turn<F>(acc[g], full - step, [=](int64_t i) FW_INLINED { return row + i * lanes + g * W; });
+      });
+      step = full;
     }
     for (; step < full; ++step) {
       const typename F::Source* row = p + step * lanes + first * W;
@@ -315,16 +341,20 @@ FW_INLINE AccOf<G, N> everywhere(const AccOf<G, N>& a) {
 // Packs one after the other, placed on what their segment holds so far, which then holds them too.
 template <class G, int N>
 FW_INLINE AccOf<G, N> placed(const AccOf<G, N>& prefixes, AccOf<G, N>& so_far) {
+  const auto merge = [](const auto& a, const auto& b) FW_INLINED {  // of logarithms it is too long for this loop
+    if constexpr (has_plain_parts<G>) return merged<G, N>(a, b);
+    else return G::merge(a, b);
+  };
   if constexpr (N <= pack_size) {
-    const AccOf<G, N> local = G::merge(so_far, prefixes);
-    so_far = G::merge(so_far, everywhere<G, N - 1, N>(prefixes));
+    const AccOf<G, N> local = merge(so_far, prefixes);
+    so_far = merge(so_far, everywhere<G, N - 1, N>(prefixes));
     return local;
   } else {
     static_assert(N == 2 * pack_size);
-    const AccOf<G, N> between = G::merge(so_far, everywhere<G, pack_size - 1, N>(prefixes));
+    const AccOf<G, N> between = merge(so_far, everywhere<G, pack_size - 1, N>(prefixes));
     const auto joined = [](const auto& p, const auto& q) { return halves_of(p, q); };
-    const AccOf<G, N> local = G::merge(remade<AccOf<G, N>>(joined, so_far, between), prefixes);
-    so_far = G::merge(between, everywhere<G, N - 1, N>(prefixes));
+    const AccOf<G, N> local = merge(remade<AccOf<G, N>>(joined, so_far, between), prefixes);
+    so_far = merge(between, everywhere<G, N - 1, N>(prefixes));
     return local;
   }
 }
