@@ -11,7 +11,7 @@ Relay::Relay(std::int64_t segments, std::int64_t bytes, Kind kind)
       segments_(segments),
       threads_(thread_count()),
       some_(std::max<std::int64_t>(1, task_bytes * segments / bytes)),
-      lead_(some_ + (kind == led ? (some_ + 1) / 2 : 0)),
+      lead_(some_ + (kind == led ? (some_ + 2) / 3 : 0)),
       round_(lead_ + (threads_ - 1) * some_) {}
 
 std::int64_t Relay::first(std::int64_t index) const {

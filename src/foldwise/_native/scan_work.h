@@ -15,6 +15,10 @@ struct ScanWork {
   static constexpr int W = native<A>;
   static constexpr int P = W > pack_size ? W : pack_size;  // as many packs at a time as a vector holds
 
+  // Packs that take the steps to their prefixes together, as there are registers for it: one after the other, each step waits for the one
+  // before. What need not be converted waits for memory rather.
+  static constexpr int abreast = vector_bytes == 64 && !small && !std::is_same_v<S, A> ? 4 : 1;
+
   // A scan writes, too, and does more with an element, of whatever dtype.
   static constexpr int64_t least_shared = std::min<int64_t>(1 << 20, (1 << 17) * sizeof(S)), least_chained = 2 << 20;
 
@@ -105,6 +109,15 @@ struct ScanWork {
       write(i, placed<G, N>(prefixes<G>(x), so_far), whole);
     };
     int64_t i = 0;
+    if constexpr (abreast > 1 && !G::heavy && !has_plain_parts<G>) {
+      for (; i + abreast * N <= n; i += abreast * N) {
+        const auto all = prefix_of_packs<G, abreast * N>(G::start(load<A, abreast * N>(in + i)));
+        repeat<abreast>([&](int p) FW_INLINED {
+          const auto one = remade<AccOf<G, N>>([p](const auto& pack) FW_INLINED { return part<N>(pack, p); }, all);
+          write(i + p * N, placed<G, N>(one, so_far), std::true_type{});
+        });
+      }
+    }
 #pragma GCC unroll 2
     for (; i + N <= n; i += N) step(load<A, N>(in + i), i, std::true_type{});
     if (i < n) step(load_some<A, N>(in + i, static_cast<int>(n - i), F::absent()), i, std::false_type{});

@@ -118,11 +118,16 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
     int64_t step = 0;
     const char* soon = reinterpret_cast<const char*>(p + (in_turn ? first * full : first) * W) + ahead.distance;
     const int64_t pace = ahead.pace ? ahead.pace : (in_turn ? G * W : lanes) * static_cast<int64_t>(sizeof(*p));
+    constexpr int bytes = W * static_cast<int>(sizeof(*p));
     const auto fetch = [&](int g) FW_INLINED {
-      constexpr int bytes = W * static_cast<int>(sizeof(*p));
       if (!prefetch || g * bytes % 64 || g * bytes >= pace) return;
       constexpr bool paced = static_lanes && bytes >= 32;  // else there is more to do with a line
       fetch_line<paced, (static_lanes > L_vectors<F> * W)>(soon + g * bytes, g * bytes & 64, ahead.apart || in_turn);
+    };
+    // Where every line is asked for as it comes, nothing need be asked of it.
+    const bool every_line = static_lanes && prefetch && lines_come_first() && !ahead.pace;
+    const auto fetch_every = [&](int g) FW_INLINED {
+      if (prefetch && g * bytes % 64 == 0) __builtin_prefetch(soon + g * bytes, 0, 3);
     };
     if (resume || !full) repeat<G>([&](int g) FW_INLINED { acc[g] = resume ? tile[first + g] : absence<F, W>(); });
     if constexpr (static_lanes && !prefetch && takes_lines<F>) {
@@ -148,16 +153,20 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
       });
       step = full;
     }
-    for (; step < full; ++step) {
-      const typename F::Source* row = p + step * lanes + first * W;
-      if constexpr (F::heavy && G > 1) {
-        repeat<G>(fetch);
-        join_side_by_side<F, G>(acc, row);
-      } else {
-        repeat<G>([&](int g) FW_INLINED { fetch(g), acc[g] = joined<F, W>(acc[g], row + g * W); });
+    const auto fold_steps = [&](auto&& ask) FW_INLINED {
+      for (; step < full; ++step) {
+        const typename F::Source* row = p + step * lanes + first * W;
+        if constexpr (F::heavy && G > 1) {
+          repeat<G>(ask);
+          join_side_by_side<F, G>(acc, row);
+        } else {
+          repeat<G>([&](int g) FW_INLINED { ask(g), acc[g] = joined<F, W>(acc[g], row + g * W); });
+        }
+        soon += pace;
       }
-      soon += pace;
-    }
+    };
+    if (every_line) fold_steps(fetch_every);
+    else fold_steps(fetch);
     if (rest) {
       const typename F::Source* row = p + full * lanes + first * W;
       repeat<G>([&](int g) FW_INLINED {

@@ -235,6 +235,13 @@ template <class T, int N> FW_INLINE Pack<T, N / 2> upper(const Pack<T, N>& a) {
   return r;
 }
 
+// Elements i * M to (i + 1) * M - 1, whole native vectors of them.
+template <int M, class T, int N> FW_INLINE Pack<T, M> part(const Pack<T, N>& a, int i) {
+  Pack<T, M> r;
+  repeat<Pack<T, M>::chunks>([&](int c) FW_INLINED { r.v[c] = a.v[i * Pack<T, M>::chunks + c]; });
+  return r;
+}
+
 // The lower (Half = 0) or upper (Half = 1) halves of the groups of G elements in a, then in b.
 template <int G, int Half, class T, int N>
 FW_INLINE Pack<T, N> halves(const Pack<T, N>& a, const Pack<T, N>& b) {
