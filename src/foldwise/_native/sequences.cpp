@@ -57,6 +57,16 @@ constexpr int64_t turn_bytes = 2048;           // of elements that do not lie in
 constexpr int64_t company_chunk_bytes = 1 << 20;
 constexpr int64_t room_on_stack = 4 << 10;  // where each of a company keeps what short rows leave: its own costs them a third of their time
 
+// A few lines of cache take no longer than a call would.
+FW_INLINE void copy_stretch(char* to, const char* from, int64_t bytes) {
+  if (bytes < line_bytes || bytes > 16 * line_bytes) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  for (int64_t at = 0; at + line_bytes <= bytes; at += line_bytes) std::memcpy(to + at, from + at, line_bytes);
+  std::memcpy(to + bytes - line_bytes, from + bytes - line_bytes, line_bytes);
+}
+
 struct Sequences {
   const ReducePlan& plan;
   const SequenceFold& fold;
@@ -125,7 +135,7 @@ struct Sequences {
         if (fetched) fetch_ahead(from.x, some, line.x, 4096);
         for (int64_t done = 0; done < some;) {
           const int64_t here = std::min(some - done, from.left_in_line());
-          std::memcpy(gathered.begin() + done * step, from.x, here * step);
+          copy_stretch(gathered.begin() + done * step, from.x, here * step);
           from.advance(here);
           done += here;
         }
@@ -141,8 +151,10 @@ struct Sequences {
 
   void run() {
     const int64_t element_bytes = k * item_size(plan.source.dtype);
-    const bool far_apart = one && as_they_lie && plan.fold_rank > 1 && plan.kept_rank &&
-                           plan.kept[plan.kept_rank - 1].x == line.size * fold.item;
+    const int64_t stretch = line.size * fold.item;
+    const bool may_be_held = plan.source.direct && line.x == fold.item && stretch > 2 * line_bytes && stretch <= side_by_side_bytes / 8;
+    const bool far_apart = one && (as_they_lie || may_be_held) && plan.fold_rank > 1 && plan.kept_rank &&
+                           plan.kept[plan.kept_rank - 1].x == stretch;
     if (plan.company && plan.count * element_bytes > small_unit_bytes) in_company(element_bytes);
     else if (far_apart && from_memory && units >= 4 * thread_count()) side_by_side();
     else one_by_one();
@@ -172,19 +184,22 @@ struct Sequences {
                    [&](int64_t unit, char* tile) { finish(unit, tile); });
   }
 
-  // Stretches of one sequence lie far apart, and those of its neighbours between them: walked together, as memory goes.
+  // Stretches of one sequence lie far apart, and those of its neighbours between them: walked together, as memory goes. What a
+  // fold does not take as it lies is held until it comes to a block.
   void side_by_side() {
     const Axis& next_to = plan.kept[plan.kept_rank - 1];
     const int64_t most = next_to.size;
-    const int64_t together = std::clamp<int64_t>(side_by_side_bytes / next_to.x, 1, most);
+    const int64_t stretch = line.size * fold.item, held_bytes = as_they_lie ? 0 : fold.block * fold.item + stretch;
+    const int64_t together = std::clamp<int64_t>(side_by_side_bytes / std::max(next_to.x, held_bytes), 1, most);
     const int64_t per_line = (most + together - 1) / together;
     const int64_t lines = plan.count / line.size;
     divide(plan, units / most * per_line, together * plan.count * fold.item * fold.effort, [&](int64_t first, int64_t last) {
       const int64_t room = counter_depth((plan.count + fold.block - 1) / fold.block) * tile_bytes;
-      const Room tiles(together * room), plain(together * plain_bytes), states(together * fold.state);
+      const Room tiles(together * room), plain(together * plain_bytes), states(together * fold.state), held(together * held_bytes);
       for (int64_t group = first; group < last; ++group) {
         const int64_t unit = group / per_line * most + group % per_line * together;
         const int64_t sequences = std::min(together, most - group % per_line * together);
+        const int64_t later = std::min(sequences, (prefetch_distance + stretch - 1) / stretch);
         const char* x = kept_cursor(unit).x;
         const auto each = [&](auto&& act) {
           for (int64_t i = 0; i < sequences; ++i) {
@@ -194,10 +209,21 @@ struct Sequences {
         };
         each([&](int64_t i, char* state, Walk) { fold.open(state, 1, 0, tiles.begin() + i * room, plain.begin() + i * plain_bytes); });
         Cursor from(plan.fold, plan.fold_rank - 1, x, nullptr, 0);
-        for (int64_t done = 0; done < lines; ++done, from.advance(1)) {
+        for (int64_t done = 0; done < lines; ++done) {
+          const char* const first_line = from.x;
+          from.advance(1);
+          const int64_t to_next = done + 1 < lines ? from.x - first_line - sequences * next_to.x : 0;
           each([&](int64_t i, char* state, Walk again) {
-            const char* p = from.x + i * next_to.x;
-            fold.take(state, p, line.size, p + line.size * fold.item, again);
+            const char* p = first_line + i * next_to.x;
+            if (as_they_lie) return fold.take(state, p, line.size, p + stretch, again);
+            char* const here = held.begin() + i * held_bytes;
+            const int64_t before = done * line.size % fold.block, all = before + line.size;
+            const int64_t taken = done + 1 < lines ? all / fold.block * fold.block : all;
+            fetch_lines(p + later * next_to.x + (i + later < sequences ? 0 : to_next), stretch, true);
+            copy_stretch(here + before * fold.item, p, stretch);
+            if (!taken) return;
+            fold.take(state, here, taken, nullptr, again);
+            std::memcpy(here, here + taken * fold.item, (all - taken) * fold.item);
           });
         }
         each([&](int64_t i, char* state, Walk again) {
