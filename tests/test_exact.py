@@ -223,6 +223,31 @@ def test_a_few_interleaved_lines(kind: hard.Kind, dtype: str) -> None:
                 assert same_bits(found, exactly_folded("cumsum", x, axis=axis, **options).T), (count, axis, options)
 
 
+@EVERY_FLOAT
+@EVERY_KIND
+def test_short_running_sums_one_after_the_other(kind: hard.Kind, dtype: str) -> None:
+    """Results that adjoin leave together, of ordinary lines beside hard ones; those that lie apart leave alone."""
+    for length in (65, 200, 341, 512, 513):
+        x = rows_of(kind, dtype, 30, length)
+        x[4:13] = np.linspace(-1, 1, length)
+        wanted = exactly.scanned(x.T, x.dtype).T
+        assert same_bits(exactly_folded("cumsum", x, axis=1), wanted), length
+        apart = np.zeros((30, length + 3), x.dtype)
+        exactly_folded("cumsum", x, axis=1, out=apart[:, 1:-2])
+        assert same_bits(apart[:, 1:-2], wanted), length
+        assert not np.any(apart[:, [0, -2, -1]]), length
+        wide = np.dtype(np.float64)
+        assert same_bits(exactly_folded("cumsum", x, axis=1, dtype=wide), exactly.scanned(x.T, wide).T), length
+
+
+@EVERY_FLOAT
+def test_short_running_sums_past_the_caches(dtype: str) -> None:
+    length, rows = 200, (20 << 20) // (200 * cases.dtype_of(dtype).itemsize)
+    x = np.resize(rows_of(hard.normal, dtype, 97, length), (rows, length))
+    few = exactly_folded("cumsum", x[:97].copy(), axis=1)
+    assert same_bits(exactly_folded("cumsum", x, axis=1), np.resize(few, x.shape))
+
+
 def test_a_few_interleaved_lines_on_threads() -> None:
     x = rows_of(hard.normal, "float32", 3, 400_000)
     for count in (1, 2, 3):

@@ -212,7 +212,11 @@ struct ExactScan : ScanWork<F> {
       for (int64_t i = 0; i < groups; ++i) scan_chained(line(rank, i), k, stride, bytes);
       return;
     }
+    // Results of short lines may adjoin, and then leave together; but for those that are made where they belong.
+    const bool adjoin = k == 1 && 2 * count <= segment_size && !plan.shifted && (narrower || streaming) && is_out(plan.sink.dtype) &&
+                        plan.along.out == static_cast<int64_t>(sizeof(Out));
     this->share_lines(groups, bytes, [&](int64_t first, int64_t last) {
+      if (adjoin) return scan_adjoining(first, last);
       Line lines[most_interleaved_words];
       for (int64_t i = first; i < last; ++i) {
         const Place at = line(rank, i);
@@ -223,6 +227,29 @@ struct ExactScan : ScanWork<F> {
       }
       finish_streaming();
     });
+  }
+
+  // Lines of which some fill a segment.
+  void scan_adjoining(int64_t first, int64_t last) {
+    S gathered[segment_size];
+    double results[segment_size + pack_of_doubles];
+    char* to = nullptr;
+    int64_t held = 0;
+    const auto leave = [&] { write(to, sizeof(Out), results, std::exchange(held, 0)); };
+    Line state;
+    for (int64_t i = first; i < last; ++i) {
+      const Place at = line(plan.kept_rank, i);
+      if (held && (held + count > segment_size || at.out != to + held * static_cast<int64_t>(sizeof(Out)))) leave();
+      if (!held) to = at.out;
+      const S* in = segment_in(at, 0, gathered);
+      if (streaming && direct_in) fetch_ahead(reinterpret_cast<const char*>(in), count, size);
+      state.begin(before(at, 0, 0));
+      scan_segment(in, count, state, results + held);
+      carry_on(at, 0, 0, state);
+      held += count;
+    }
+    leave();
+    finish_streaming();
   }
 
   // Long lines on several threads: whoever takes a stretch learns its totals, waits for what came before, passes both on,
