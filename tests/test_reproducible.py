@@ -98,12 +98,21 @@ def test_the_middle_of_four_axes_folds_like_a_flat_row(fold: Fold, dtype: str) -
     assert same_bits(fold.of(fw)(x, axis=(0, 2, 3)), fold.of(fw)(gathered, axis=1))
 
 
-@pytest.mark.parametrize("shape", [(9, 24, 56 * 56), (43, 48, 28 * 28), (680, 48, 7 * 7)], ids=str)
 @EVERY_FLOAT
 @EVERY_REDUCTION
-def test_neighbouring_sequences_are_walked_together(fold: Fold, dtype: str, shape: tuple[int, ...]) -> None:
-    """Large enough for the way that follows memory: each of the outer sequences has a block open meanwhile, and what is
-    no whole step of it waits for more."""
+def test_neighbouring_sequences_are_walked_together(fold: Fold, dtype: str) -> None:
+    """Large enough for the way that follows memory: each of the outer sequences has a block open meanwhile."""
+    walk_together(fold, dtype, (9, 24, 56 * 56))
+
+
+@pytest.mark.parametrize(("dtype", "shape"), [("float64", (113, 48, 28 * 28)), ("float32", (1_799, 51, 10 * 10))])
+@EVERY_REDUCTION
+def test_neighbouring_sequences_wait_for_whole_blocks(fold: Fold, dtype: str, shape: tuple[int, ...]) -> None:
+    """Larger than caches, in stretches that are no whole steps."""
+    walk_together(fold, dtype, shape)
+
+
+def walk_together(fold: Fold, dtype: str, shape: tuple[int, ...]) -> None:
     for domain in range(len(cases.domains_of(fold, dtype))):
         x = sample(fold, dtype, *shape, domain=domain)
         gathered = x.transpose(1, 0, 2).reshape(shape[1], -1).copy()

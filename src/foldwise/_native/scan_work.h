@@ -17,7 +17,7 @@ struct ScanWork {
 
   // Packs that take the steps to their prefixes together, as there are registers for it: one after the other, each step waits for the one
   // before. What need not be converted waits for memory rather.
-  static constexpr int abreast = vector_bytes == 64 && !small && !std::is_same_v<S, A> ? 4 : 1;
+  static constexpr int packs_at_once = vector_bytes == 64 && !small && !std::is_same_v<S, A> ? 4 : 1;
 
   // A scan writes, too, and does more with an element, of whatever dtype.
   static constexpr int64_t least_shared = std::min<int64_t>(1 << 20, (1 << 17) * sizeof(S)), least_chained = 2 << 20;
@@ -103,16 +103,16 @@ struct ScanWork {
 
   // Packs of one segment, each placed on the carry and handed to write(index, pack, whole). Returns what the segment holds, after
   // what there was before.
-  template <class G, int N = P, class Write>
+  template <class G, int N = P, int at_once = packs_at_once, class Write>
   static FW_INLINE AccOf<G, N> scan_packs(const S* in, int64_t n, Write&& write, AccOf<G, N> so_far = absence<G, N>()) {
     const auto step = [&](const Pack<A, N>& x, int64_t i, auto whole) FW_INLINED {
       write(i, placed<G, N>(prefixes<G>(x), so_far), whole);
     };
     int64_t i = 0;
-    if constexpr (abreast > 1 && !G::heavy && !has_plain_parts<G>) {
-      for (; i + abreast * N <= n; i += abreast * N) {
-        const auto all = prefix_of_packs<G, abreast * N>(G::start(load<A, abreast * N>(in + i)));
-        repeat<abreast>([&](int p) FW_INLINED {
+    if constexpr (at_once > 1 && !G::heavy && !has_plain_parts<G>) {
+      for (; i + at_once * N <= n; i += at_once * N) {
+        const auto all = prefix_of_packs<G, at_once * N>(G::start(load<A, at_once * N>(in + i)));
+        repeat<at_once>([&](int p) FW_INLINED {
           const auto one = remade<AccOf<G, N>>([p](const auto& pack) FW_INLINED { return part<N>(pack, p); }, all);
           write(i + p * N, placed<G, N>(one, so_far), std::true_type{});
         });

@@ -57,16 +57,6 @@ constexpr int64_t turn_bytes = 2048;           // of elements that do not lie in
 constexpr int64_t company_chunk_bytes = 1 << 20;
 constexpr int64_t room_on_stack = 4 << 10;  // where each of a company keeps what short rows leave: its own costs them a third of their time
 
-// A few lines of cache take no longer than a call would.
-FW_INLINE void copy_stretch(char* to, const char* from, int64_t bytes) {
-  if (bytes < line_bytes || bytes > 16 * line_bytes) {
-    std::memcpy(to, from, bytes);
-    return;
-  }
-  for (int64_t at = 0; at + line_bytes <= bytes; at += line_bytes) std::memcpy(to + at, from + at, line_bytes);
-  std::memcpy(to + bytes - line_bytes, from + bytes - line_bytes, line_bytes);
-}
-
 struct Sequences {
   const ReducePlan& plan;
   const SequenceFold& fold;
@@ -135,7 +125,7 @@ struct Sequences {
         if (fetched) fetch_ahead(from.x, some, line.x, 4096);
         for (int64_t done = 0; done < some;) {
           const int64_t here = std::min(some - done, from.left_in_line());
-          copy_stretch(gathered.begin() + done * step, from.x, here * step);
+          std::memcpy(gathered.begin() + done * step, from.x, here * step);
           from.advance(here);
           done += here;
         }
@@ -152,11 +142,11 @@ struct Sequences {
   void run() {
     const int64_t element_bytes = k * item_size(plan.source.dtype);
     const int64_t stretch = line.size * fold.item;
-    const bool may_be_held = plan.source.direct && line.x == fold.item && stretch > 2 * line_bytes && stretch <= side_by_side_bytes / 8;
-    const bool far_apart = one && (as_they_lie || may_be_held) && plan.fold_rank > 1 && plan.kept_rank &&
+    const bool far_apart = one && plan.source.direct && line.x == fold.item && plan.fold_rank > 1 && plan.kept_rank &&
                            plan.kept[plan.kept_rank - 1].x == stretch;
+    const bool together = far_apart && from_memory && units >= 4 * thread_count() && (as_they_lie || pays_to_hold());
     if (plan.company && plan.count * element_bytes > small_unit_bytes) in_company(element_bytes);
-    else if (far_apart && from_memory && units >= 4 * thread_count()) side_by_side();
+    else if (together) side_by_side();
     else one_by_one();
   }
 
@@ -184,13 +174,29 @@ struct Sequences {
                    [&](int64_t unit, char* tile) { finish(unit, tile); });
   }
 
+  // Into how many groups neighbours are divided that are walked together, by what each of them takes of the second cache: so many that
+  // the threads share them evenly.
+  int64_t groups_of(int64_t bytes) const {
+    const int64_t most = plan.kept[plan.kept_rank - 1].size, outer = units / most, threads = thread_count();
+    const int64_t together = std::clamp<int64_t>(side_by_side_bytes / bytes, 1, most), fewest = (most + together - 1) / together;
+    return std::min(most, outer % threads ? (fewest + threads - 1) / threads * threads : fewest);
+  }
+  // What is no whole step waits for more: a block of it, and what comes before it is taken.
+  int64_t room_to_hold() const { return (fold.block * fold.item + line.size * fold.item + line_bytes - 1) / line_bytes * line_bytes; }
+  // Beyond the caches, and where some of them fill lines of cache that come at once.
+  bool pays_to_hold() const {
+    constexpr int64_t least_bytes = 32 << 20, fewest = 4;
+    const int64_t most = plan.kept[plan.kept_rank - 1].size;
+    return plan.count * units * fold.item >= least_bytes && line.size * fold.item > 2 * line_bytes &&
+           most / groups_of(room_to_hold()) >= fewest;
+  }
+
   // Stretches of one sequence lie far apart, and those of its neighbours between them: walked together, as memory goes. What a
   // fold does not take as it lies is held until it comes to a block.
   void side_by_side() {
     const Axis& next_to = plan.kept[plan.kept_rank - 1];
-    const int64_t most = next_to.size;
-    const int64_t stretch = line.size * fold.item, held_bytes = as_they_lie ? 0 : fold.block * fold.item + stretch;
-    const int64_t together = std::clamp<int64_t>(side_by_side_bytes / std::max(next_to.x, held_bytes), 1, most);
+    const int64_t most = next_to.size, stretch = next_to.x, held_bytes = as_they_lie ? 0 : room_to_hold();
+    const int64_t groups = groups_of(std::max(stretch, held_bytes)), together = (most + groups - 1) / groups;
     const int64_t per_line = (most + together - 1) / together;
     const int64_t lines = plan.count / line.size;
     divide(plan, units / most * per_line, together * plan.count * fold.item * fold.effort, [&](int64_t first, int64_t last) {
@@ -199,6 +205,7 @@ struct Sequences {
       for (int64_t group = first; group < last; ++group) {
         const int64_t unit = group / per_line * most + group % per_line * together;
         const int64_t sequences = std::min(together, most - group % per_line * together);
+        // So many further on, among these or in the line that comes next, is what is read soon.
         const int64_t later = std::min(sequences, (prefetch_distance + stretch - 1) / stretch);
         const char* x = kept_cursor(unit).x;
         const auto each = [&](auto&& act) {
@@ -220,7 +227,7 @@ struct Sequences {
             const int64_t before = done * line.size % fold.block, all = before + line.size;
             const int64_t taken = done + 1 < lines ? all / fold.block * fold.block : all;
             fetch_lines(p + later * next_to.x + (i + later < sequences ? 0 : to_next), stretch, true);
-            copy_stretch(here + before * fold.item, p, stretch);
+            std::memcpy(here + before * fold.item, p, stretch);
             if (!taken) return;
             fold.take(state, here, taken, nullptr, again);
             std::memcpy(here, here + taken * fold.item, (all - taken) * fold.item);

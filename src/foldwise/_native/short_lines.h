@@ -43,18 +43,24 @@ struct ShortLines : ScanWork<F> {
   bool scan_some(const char* x, int64_t stride, int64_t lines, char* out, int64_t out_stride, Flow* flow = nullptr) const {
     Judge judge{plan.finish};
     write_identities(out, out_stride, lines);
-    for (int64_t line = 0; line < lines; ++line) {
-      if (flow) flow_on(*flow, line, lines);
-      Out* to = reinterpret_cast<Out*>(out + line * out_stride) + plan.shifted;
-      A newest{};
-      Work::template scan_packs<G>(reinterpret_cast<const S*>(x + line * stride), count, [&](int64_t i, const AccOf<G, P>& local, auto whole) FW_INLINED {
-        const Pack<A, P> y = Work::template alone<G, P>(local, judge);
-        newest = y[P - 1];
-        if constexpr (whole) store(to + i, y);
-        else store_some(to + i, y, this->count - i);
-      });
-      canonical_from_here(to, count, newest);
-    }
+    const auto scan_each = [&]<int at_once>(std::integral_constant<int, at_once>) FW_INLINED {
+      for (int64_t line = 0; line < lines; ++line) {
+        if (flow) flow_on(*flow, line, lines);
+        Out* to = reinterpret_cast<Out*>(out + line * out_stride) + plan.shifted;
+        A newest{};
+        Work::template scan_packs<G, P, at_once>(reinterpret_cast<const S*>(x + line * stride), count, [&](int64_t i, const AccOf<G, P>& local, auto whole) FW_INLINED {
+          const Pack<A, P> y = Work::template alone<G, P>(local, judge);
+          newest = y[P - 1];
+          if constexpr (whole) store(to + i, y);
+          else store_some(to + i, y, this->count - i);
+        });
+        canonical_from_here(to, count, newest);
+      }
+    };
+    // Lines that never come to that many packs take longer where the loop expects them.
+    constexpr int most = has_plain_parts<G> ? 1 : Work::packs_at_once;
+    if (most > 1 && count >= most * P) scan_each(std::integral_constant<int, most>{});
+    else scan_each(std::integral_constant<int, 1>{});
     settle(out);
     return judge.fits;
   }
