@@ -17,7 +17,8 @@ struct ScanWork {
 
   // Packs that take the steps to their prefixes together, as there are registers for it: one after the other, each step waits for the one
   // before. What need not be converted waits for memory rather.
-  static constexpr int packs_at_once = vector_bytes == 64 && !small && !std::is_same_v<S, A> ? 4 : 1;
+  template <class G>
+  static constexpr int packs_at_once = vector_bytes == 64 && !small && !G::heavy && !has_plain_parts<G> && !std::is_same_v<S, A> ? 4 : 1;
 
   // A scan writes, too, and does more with an element, of whatever dtype.
   static constexpr int64_t least_shared = std::min<int64_t>(1 << 20, (1 << 17) * sizeof(S)), least_chained = 2 << 20;
@@ -103,13 +104,13 @@ struct ScanWork {
 
   // Packs of one segment, each placed on the carry and handed to write(index, pack, whole). Returns what the segment holds, after
   // what there was before.
-  template <class G, int N = P, int at_once = packs_at_once, class Write>
+  template <class G, int N = P, int at_once = packs_at_once<G>, class Write>
   static FW_INLINE AccOf<G, N> scan_packs(const S* in, int64_t n, Write&& write, AccOf<G, N> so_far = absence<G, N>()) {
     const auto step = [&](const Pack<A, N>& x, int64_t i, auto whole) FW_INLINED {
       write(i, placed<G, N>(prefixes<G>(x), so_far), whole);
     };
     int64_t i = 0;
-    if constexpr (at_once > 1 && !G::heavy && !has_plain_parts<G>) {
+    if constexpr (at_once > 1) {
       for (; i + at_once * N <= n; i += at_once * N) {
         const auto all = prefix_of_packs<G, at_once * N>(G::start(load<A, at_once * N>(in + i)));
         repeat<at_once>([&](int p) FW_INLINED {

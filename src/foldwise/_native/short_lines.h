@@ -58,7 +58,7 @@ struct ShortLines : ScanWork<F> {
       }
     };
     // Lines that never come to that many packs take longer where the loop expects them.
-    constexpr int most = has_plain_parts<G> ? 1 : Work::packs_at_once;
+    constexpr int most = Work::template packs_at_once<G>;
     if (most > 1 && count >= most * P) scan_each(std::integral_constant<int, most>{});
     else scan_each(std::integral_constant<int, 1>{});
     settle(out);
