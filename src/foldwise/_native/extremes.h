@@ -61,11 +61,16 @@ struct Truth : Extreme<S, A, any> {
   static constexpr bool guarded = false, signless = true, of_truths = true;
   template <int N> using Acc = Chosen<A, N>;
 
-  static constexpr A absent() { return A(!any); }
+  static constexpr A absent() { return any ? A(0) : A(-1); }
   template <int N> static FW_INLINE Acc<N> start(const Pack<A, N>& x) {
-    return {each([](auto p) {
-      const decltype(p) zero{};
-      return p != zero ? zero + A(1) : zero;
+    return {each([](auto p) FW_INLINED {
+      if constexpr (sizeof(A) == 1) {
+        const auto one = ones<decltype(p)>();
+        return p < one ? p : one;
+      } else {
+        const decltype(p) zero{};
+        return p != zero ? zero + A(1) : zero;
+      }
     }, x)};
   }
   template <int N> static FW_INLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) {
@@ -79,6 +84,19 @@ struct Truth : Extreme<S, A, any> {
       return truths;
     }());
     return A(any ? (words[0] | words[1]) != 0 : (words[0] & words[1]) == all_true);
+  }
+
+ private:
+  // By words: to write small code GCC sets but a byte of a register, which then waits for what it held, the result of the row before.
+  template <class V>
+  static FW_INLINE V ones() {
+    if constexpr (sizeof(V) < sizeof(uint32_t)) {
+      return V{} + A(1);
+    } else {
+      uint32_t word = 0x01010101;
+      asm("" : "+r"(word));
+      return std::bit_cast<V>(typename VectorOf<uint32_t, sizeof(V) / sizeof(word)>::type{} + word);
+    }
   }
 };
 
