@@ -225,8 +225,8 @@ struct Arg {
   // A few rows in one look each, of which nothing depends on where it is: each lane keeps its best, and when it came; then the lanes of
   // as many rows as there are in a vector are compared together. A second look, which ends where it is, is mistaken about that once a
   // row, but of longer rows, sooner in shorter vectors, this takes longer. Nor does it ask memory for what comes.
-  static constexpr int64_t most_kept = sizeof(A) < 4 ? 0 : vector_bytes == 64 ? 1024 : vector_bytes == 32 ? 16 * W : 0;
-  static constexpr int64_t most_kept_from_memory = vector_bytes == 64 ? most_kept / 2 : 0;
+  static constexpr int64_t most_kept = sizeof(A) < 4 ? 0 : vector_bytes == 64 ? 4096 : vector_bytes == 32 ? 512 : 0;
+  static constexpr int64_t most_kept_from_memory = vector_bytes == 64 ? most_kept / 8 : 0;
   bool lines_end_together() const { return as_it_lies && !last && count <= (from_memory ? most_kept_from_memory : most_kept); }
   FW_INLINE typename Placed::template Acc<W> best_in_row(const S* p) const {
     constexpr int group = 2;
@@ -241,7 +241,7 @@ struct Arg {
     const auto take = [&](int g, V x) FW_INLINED {
       const auto better = largest ? x > best[g] : x < best[g];
       at[g] = better ? now : at[g];
-      best[g] = more(x, best[g]);
+      best[g] = more(in_register(Pack<A, W>{{x}}).v[0], best[g]);  // not the one of the comparison, which is known later
     };
     int64_t i = 0;
     const auto take_whole = [&](auto&& next) FW_INLINED {
