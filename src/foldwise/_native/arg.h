@@ -224,10 +224,10 @@ struct Arg {
 
   // A few rows in one look each, of which nothing depends on where it is: each lane keeps its best, and when it came; then the lanes of
   // as many rows as there are in a vector are compared together. A second look, which ends where it is, is mistaken about that once a
-  // row, but of longer rows, sooner in shorter vectors, this takes longer. Nor does it ask memory for what comes.
+  // row, but of longer rows, sooner in shorter vectors, this takes longer.
   static constexpr int64_t most_kept = sizeof(A) < 4 ? 0 : vector_bytes == 64 ? 4096 : vector_bytes == 32 ? 512 : 0;
-  static constexpr int64_t most_kept_from_memory = vector_bytes == 64 ? most_kept / 8 : 0;
-  bool lines_end_together() const { return as_it_lies && !last && count <= (from_memory ? most_kept_from_memory : most_kept); }
+  bool lines_end_together() const { return as_it_lies && !last && count <= most_kept; }
+  template <bool far>
   FW_INLINE typename Placed::template Acc<W> best_in_row(const S* p) const {
     constexpr int group = 2;
     using V = typename Pack<A, W>::Vector;
@@ -238,12 +238,14 @@ struct Arg {
       best[g] = splat<A, W>(Fold::absent()).v[0];
       at[g] = now - 1;
     });
+    int64_t i = 0;
     const auto take = [&](int g, V x) FW_INLINED {
+      if (far && g * W * size % line_bytes == 0) ask_for(p + i + g * W, prefetch_distance);
       const auto better = largest ? x > best[g] : x < best[g];
       at[g] = better ? now : at[g];
-      best[g] = more(in_register(Pack<A, W>{{x}}).v[0], best[g]);  // not the one of the comparison, which is known later
+      if constexpr (std::is_floating_point_v<A>) x = in_register(Pack<A, W>{{x}}).v[0];  // what the comparison chose is known later
+      best[g] = more(x, best[g]);
     };
-    int64_t i = 0;
     const auto take_whole = [&](auto&& next) FW_INLINED {
       for (; i + group * W <= count; i += group * W, now += 1) {
         repeat<group>([&](int g) FW_INLINED { take(g, next(p + i + g * W).v[0]); });
@@ -278,7 +280,8 @@ struct Arg {
     for (int64_t r = 0; r < rows; ++r, at.advance(1)) {
       x[r] = at.x;
       out[r] = plan.sink.out + at.out;
-      best[r] = best_in_row(reinterpret_cast<const S*>(x[r]));
+      const S* row = reinterpret_cast<const S*>(x[r]);
+      best[r] = from_memory ? best_in_row<true>(row) : best_in_row<false>(row);
     }
     settle(best);
     if (spoilt<Fold>()) {
