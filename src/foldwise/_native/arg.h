@@ -243,7 +243,7 @@ struct Arg {
       if (far && g * W * size % line_bytes == 0) ask_for(p + i + g * W, prefetch_distance);
       const auto better = largest ? x > best[g] : x < best[g];
       at[g] = better ? now : at[g];
-      if constexpr (std::is_floating_point_v<A>) x = in_register(Pack<A, W>{{x}}).v[0];  // what the comparison chose is known later
+      if constexpr (std::is_floating_point_v<A>) x = by_itself(x);  // what the comparison chose is known later
       best[g] = more(x, best[g]);
     };
     const auto take_whole = [&](auto&& next) FW_INLINED {

@@ -26,10 +26,10 @@ struct CarefulExtreme {
   }
   template <int N> static FW_INLINE Acc<N> start(const Pack<A, N>& x) { return {x}; }
   template <int N> static FW_INLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) {
-    return {each([](auto p, auto q) {
-      const auto more = largest ? (p > q ? p : q) : (p < q ? p : q);
-      if constexpr (std::is_floating_point_v<A>) return p == p ? more : p;
-      else return more;
+    return {each([](auto p, auto q) FW_INLINED {
+      const auto more = [&](auto x) FW_INLINED { return largest ? (x > q ? x : q) : (x < q ? x : q); };
+      if constexpr (std::is_floating_point_v<A>) return p == p ? more(by_itself(p)) : p;  // GCC would compare twice instead
+      else return more(p);
     }, a.value, b.value)};
   }
   template <int N> static FW_INLINE Acc<N> lift(const Acc<N>& a) { return a; }

@@ -91,14 +91,18 @@ FW_INLINE Pack<A, N> load(const S* p) {
   return r;
 }
 
+// A vector of which a compiler knows nothing more, in a register.
+template <class V>
+FW_INLINE V by_itself(V v) {
+#if defined(__x86_64__)
+  if constexpr (sizeof(V) >= 16) asm("" : "+v"(v));
+#endif
+  return v;
+}
 // What is used twice is loaded once: a compiler that folds loads into their uses would load it for each.
 template <class A, int N>
 FW_INLINE Pack<A, N> in_register(Pack<A, N> a) {
-#if defined(__x86_64__)
-  if constexpr (Pack<A, N>::width > 1) {
-    for (auto& v : a.v) asm("" : "+v"(v));
-  }
-#endif
+  for (auto& v : a.v) v = by_itself(v);
   return a;
 }
 
