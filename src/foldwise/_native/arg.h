@@ -224,8 +224,9 @@ struct Arg {
 
   // A few rows in one look each, of which nothing depends on where it is: each lane keeps its best, and when it came; then the lanes of
   // as many rows as there are in a vector are compared together. A second look, which ends where it is, is mistaken about that once a
-  // row, but of longer rows, sooner in shorter vectors, this takes longer.
-  static constexpr int64_t most_kept = sizeof(A) < 4 ? 0 : vector_bytes == 64 ? 4096 : vector_bytes == 32 ? 512 : 0;
+  // row, but of longer rows, sooner in shorter vectors, this takes longer; and it does not end with the largest of all integers.
+  static constexpr int64_t most_kept =
+      sizeof(A) < 4 ? 0 : vector_bytes == 64 ? (std::is_integral_v<A> ? 1024 : 4096) : vector_bytes == 32 ? 512 : 0;
   bool lines_end_together() const { return as_it_lies && !last && count <= most_kept; }
   template <bool far>
   FW_INLINE typename Placed::template Acc<W> best_in_row(const S* p) const {
@@ -243,7 +244,7 @@ struct Arg {
       if (far && g * W * size % line_bytes == 0) ask_for(p + i + g * W, prefetch_distance);
       const auto better = largest ? x > best[g] : x < best[g];
       at[g] = better ? now : at[g];
-      if constexpr (std::is_floating_point_v<A>) x = by_itself(x);  // what the comparison chose is known later
+      if constexpr (std::is_floating_point_v<A>) x = by_itself(x);  // or GCC takes what the comparison chose, which is known later
       best[g] = more(x, best[g]);
     };
     const auto take_whole = [&](auto&& next) FW_INLINED {
@@ -272,19 +273,20 @@ struct Arg {
   }
 
   // At most as many as a vector has elements. Where the best is what absent elements count as, all elements are.
-  void places_in_rows(Cursor& at, int64_t rows) const {
+  void places_in_rows(Cursor& at, int64_t rows, bool far, Patience& kept) const {
     typename Placed::template Acc<W> best[W];
     const char* x[W];
     char* out[W];
+    const bool tried = kept.lasts();
     if constexpr (Fold::guarded) clear_flags();
     for (int64_t r = 0; r < rows; ++r, at.advance(1)) {
       x[r] = at.x;
       out[r] = plan.sink.out + at.out;
       const S* row = reinterpret_cast<const S*>(x[r]);
-      best[r] = from_memory ? best_in_row<true>(row) : best_in_row<false>(row);
+      if (tried) best[r] = far ? best_in_row<true>(row) : best_in_row<false>(row);
     }
     settle(best);
-    if (spoilt<Fold>()) {
+    if (!tried || !kept.learn(!spoilt<Fold>())) {
       for (int64_t r = 0; r < rows; ++r) finish(x[r], out[r], best_of(x[r], 0, count));
       return;
     }
@@ -347,7 +349,10 @@ struct Arg {
       Cursor at(plan.kept, plan.kept_rank, plan.source.x, nullptr, from);
       if constexpr (most_kept > 0) {
         if (lines_end_together()) {
-          for (int64_t line = from; line < to; line += W) places_in_rows(at, std::min<int64_t>(W, to - line));
+          const bool adjoin = plan.kept_rank && plan.kept[plan.kept_rank - 1].x == count * size;
+          const bool far = from_memory && (adjoin || count * size >= prefetch_distance);  // what lies between rows is not asked for
+          Patience kept;
+          for (int64_t line = from; line < to; line += W) places_in_rows(at, std::min<int64_t>(W, to - line), far, kept);
           return;
         }
       }

@@ -61,14 +61,18 @@ struct Truth : Extreme<S, A, any> {
   static constexpr bool guarded = false, signless = true, of_truths = true;
   template <int N> using Acc = Chosen<A, N>;
 
-  static constexpr A absent() { return any ? A(0) : A(-1); }
+  static constexpr A absent() { return any ? A(0) : A(-1); }  // all bits, which no register has to bring
   template <int N> static FW_INLINE Acc<N> start(const Pack<A, N>& x) {
     return {each([](auto p) FW_INLINED {
-      if constexpr (sizeof(A) == 1) {
-        const auto one = ones<decltype(p)>();
-        return p < one ? p : one;
+      const decltype(p) zero{};
+      if constexpr (sizeof(A) == 1 && sizeof(p) == 64) {
+        // Ones by words: to write small code GCC would set but a byte of a register, which then waits for what it held, the result of
+        // the row before.
+        uint32_t word = 0x01010101;
+        asm("" : "+r"(word));
+        const auto ones = std::bit_cast<decltype(p)>(typename VectorOf<uint32_t, sizeof(p) / sizeof(word)>::type{} + word);
+        return p < ones ? p : ones;
       } else {
-        const decltype(p) zero{};
         return p != zero ? zero + A(1) : zero;
       }
     }, x)};
@@ -84,19 +88,6 @@ struct Truth : Extreme<S, A, any> {
       return truths;
     }());
     return A(any ? (words[0] | words[1]) != 0 : (words[0] & words[1]) == all_true);
-  }
-
- private:
-  // By words: to write small code GCC sets but a byte of a register, which then waits for what it held, the result of the row before.
-  template <class V>
-  static FW_INLINE V ones() {
-    if constexpr (sizeof(V) < sizeof(uint32_t)) {
-      return V{} + A(1);
-    } else {
-      uint32_t word = 0x01010101;
-      asm("" : "+r"(word));
-      return std::bit_cast<V>(typename VectorOf<uint32_t, sizeof(V) / sizeof(word)>::type{} + word);
-    }
   }
 };
 

@@ -91,11 +91,12 @@ void scatter(char* to, int64_t stride, const A* from, int64_t count) {
   };
   int64_t i = 0;
   if (stride == static_cast<int64_t>(sizeof(Out))) {
-    if constexpr (std::is_same_v<Out, bool>) {
+    if constexpr (std::is_same_v<Out, bool> && (sizeof(A) < 4 || vector_bytes == 64)) {  // others GCC narrows one by one
       constexpr int N = native<A>;
       typedef typename VectorOf<std::int8_t, N>::type Truths;
       for (; i + N <= count; i += N) store_vector(to + i, -__builtin_convertvector(load_vector<A, N>(from + i) != 0, Truths));
-    } else if constexpr (std::is_same_v<A, float> || (std::is_same_v<A, double> && std::is_same_v<Out, float>)) {
+    } else if constexpr (!std::is_same_v<Out, bool> &&
+                         (std::is_same_v<A, float> || (std::is_same_v<A, double> && std::is_same_v<Out, float>))) {
       constexpr int N = native<A>;
       for (; i + N <= count; i += N) store(reinterpret_cast<Out*>(to) + i, load<A, N>(from + i));
     }
