@@ -54,24 +54,6 @@ struct ExactFold {
   template <class Acc> static FW_INLINE Acc lift(const Acc& a) { return a; }
 };
 
-// Whether to try what has failed: each failure in a row leaves out more tries than the one before.
-class Patience {
-  int untried_ = 0, next_;
-
- public:
-  explicit Patience(int first = 0) : next_(first) {}
-  bool lasts() {
-    if (untried_ == 0) return true;
-    --untried_;
-    return false;
-  }
-  bool learn(bool exact) {
-    untried_ = exact ? 0 : next_;
-    next_ = exact ? 0 : std::min(4 * next_ + 3, 63);
-    return exact;
-  }
-};
-
 template <int N>
 FW_INLINE Pack<double, N> aside(const Pack<double, N>& a, const Pack<double, N>& b) {
   return each([](auto p, auto q) FW_INLINED { return added_aside(p, q); }, a, b);

@@ -89,6 +89,24 @@ template <> struct Real::Reduced<std::int32_t> { using type = void; };
 template <> struct Real::Reduced<int64_t> { using type = void; };
 template <> struct Real::Reduced<uint64_t> { using type = void; };
 
+// Whether to try what has failed: each failure in a row leaves out more tries than the one before.
+class Patience {
+  int untried_ = 0, next_;
+
+ public:
+  explicit Patience(int first = 0) : next_(first) {}
+  bool lasts() {
+    if (untried_ == 0) return true;
+    --untried_;
+    return false;
+  }
+  bool learn(bool good) {
+    untried_ = good ? 0 : next_;
+    next_ = good ? 0 : std::min(4 * next_ + 3, 63);
+    return good;
+  }
+};
+
 // The initial value, or a scan's identity, as the accumulator's type.
 template <class A>
 FW_INLINE A initial_of(const Finish& finish) {
