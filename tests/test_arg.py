@@ -96,12 +96,25 @@ def test_rows_of_any_length(name: str, dtype: str) -> None:
     """Of which many elements are equal, and some rows are of nothing but the least or the largest."""
     numbers, kind = np.random.default_rng(11), cases.dtype_of(dtype)
     least, most = (-np.inf, np.inf) if dtype in cases.FLOATS else (0, 1) if dtype == "bool" else limits(kind)
-    for length in (*range(1, 150), 255, 256, 511, 513, 1000, 1023, 1024, 1025):
+    for length in (*range(1, 150), 255, 256, 511, 513, 1000, 1023, 1024, 1025, 3000, 4096, 4097):
         x = numbers.integers(0, 2 if dtype == "bool" else 4, (37, length)).astype(kind)
         x[1], x[2], x[3, length // 2] = least, most, least
         for last in (False, True):
             wanted = places(name, x, 1, last)
             assert np.array_equal(getattr(fw, name)(x, 1, select_last_index=last), wanted), (length, last)
+
+
+@EVERY_FLOAT
+@EVERY_PLACE
+def test_rows_of_which_many_hold_a_nan(name: str, dtype: str) -> None:
+    """Before them and behind are rows without one; in cache and from memory, adjoining and apart."""
+    numbers = np.random.default_rng(12)
+    for length in (20, 700, 2100):
+        x = numbers.integers(0, 9, (250, length)).astype(cases.dtype_of(dtype))
+        x[20:150, length // 3] = x[60:90, 3] = x[200, -1] = np.nan
+        wanted = places(name, x, 1, last=False)
+        for rows in x, np.concatenate([x, x], axis=1)[:, :length]:
+            assert np.array_equal(getattr(fw, name)(rows, 1), wanted), (length, rows.strides)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -257,6 +270,8 @@ for dtype in {cases.DTYPES!r}:
     for name in "argmax", "argmin":
         test_arg.test_every_layout_and_axis(name, dtype)
         test_arg.test_all_equal_even_to_the_lowest_and_the_highest(name, dtype)
+        if dtype in {cases.FLOATS!r}:
+            test_arg.test_rows_of_which_many_hold_a_nan(name, dtype)
         for last in (False, True) if dtype in {cases.FLOATS!r} else ():
             test_arg.test_a_nan_is_more_extreme_than_anything(name, last, dtype)
 print("done")
