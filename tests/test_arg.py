@@ -110,7 +110,7 @@ def test_rows_of_which_many_hold_a_nan(name: str, dtype: str) -> None:
     """Before them and behind are rows without one; in cache and from memory, adjoining and apart."""
     numbers = np.random.default_rng(12)
     for length in (20, 700, 2100):
-        x = numbers.integers(0, 9, (450, length)).astype(cases.dtype_of(dtype))
+        x = numbers.integers(0, 9, (800, length)).astype(cases.dtype_of(dtype))
         x[20:150, length // 3] = x[60:90, 3] = x[200, -1] = np.nan
         wanted = places(name, x, 1, last=False)
         for rows in x, np.concatenate([x, x], axis=1)[:, :length]:
