@@ -74,12 +74,12 @@ def in_a_page(shape: tuple[int, ...], dtype: np.dtype[Any], offset: int) -> Arra
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64", "int32"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64", "int32", "int64"])
 def test_running_sums_down_columns_leave_by_lines(dtype: str, threads: int) -> None:
     """Past the caches, whether or not rows begin on lines of cache, they are those along lines, NaN by its bits too."""
     fw.set_num_threads(threads)
     numbers = np.random.default_rng(5).integers(-50, 50, (1043, 8192)).astype(cases.dtype_of(dtype))
-    if dtype != "int32":
+    if not dtype.startswith("int"):
         numbers[1029:1036, ::100] = np.copysign(np.nan, -1.0)  # on both sides of a segment's end
         numbers[3, 5000:5100] = np.inf
     for x in (numbers, numbers[:, 3:-5], numbers[::-1]):
@@ -105,7 +105,8 @@ def test_running_sums_down_columns_leave_by_lines(dtype: str, threads: int) -> N
 def test_running_results_down_columns_begin_anywhere_on_a_line(dtype: str, scan: str) -> None:
     """In cache, in place too: they are those along lines, and what lies beside them stays."""
     running = getattr(fw, scan)
-    for rows, columns in ((21, 160), (1037, 64), (9, 33), (20, 1100)):
+    a_page_apart = [(19, 4095 // size) for size in (2, 4, 8)]
+    for rows, columns in ((21, 160), (1037, 64), (9, 33), (20, 1100), *a_page_apart):
         x = np.random.default_rng(7).integers(1, 4, (rows, columns)).astype(dtype)
         if scan != "cummax" and x.dtype.kind == "f":
             x[rows // 2, ::11] = math.nan

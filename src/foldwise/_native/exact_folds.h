@@ -234,8 +234,8 @@ FW_INLINE Pack<double, native<double>> sums_by_floats(const bfloat* p, int64_t c
   constexpr int W = native<double>, fours = 4 * floats_at_once;
   auto a = splat<double, W>(0.0), b = a, c = a, d = a;
   const auto take = [&](int64_t i, auto& low, auto& high) FW_INLINED {
-    ask_for(p + i, distance);
-    ask_for(p + i, distance + 64);
+    ask_for_next(p + i, distance);
+    ask_for_next(p + i, distance + line_bytes);
     const Floats some = sums_of_two(p + i) + sums_of_two(p + i + fours / 2);
     low = added_floats<W>(low, lower(some));
     high = added_floats<W>(high, upper(some));

@@ -318,7 +318,7 @@ struct ExactScan : ScanWork<F> {
         scan_strip(at, std::min(strip, kept.size - unit % strips * strip), narrow, *room.data);
       }
       finish_streaming();
-    });
+    }, size < 8 ? Work::worth_of_lines : Work::worth_of_columns());
   }
 
   void scan_strip(const Place& at, int64_t columns, bool narrow, Strip& lines) {

@@ -83,7 +83,7 @@ class WholeNumbers {
           block = last;
         }
         repeat<vectors>([&](int v) FW_INLINED {
-          if (v * N * sizeof(S) % line_bytes == 0) ask_for(block + v * N, ahead);
+          if (v * N * sizeof(S) % line_bytes == 0) ask_for_next(block + v * N, ahead);
           const Floats units = loaded(block, v) * unit;
           if constexpr (is_half) {
             sums[v] = sums[v] + whole_words(units);

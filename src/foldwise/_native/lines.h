@@ -7,7 +7,7 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
-constexpr int64_t line_bytes = 64;
+constexpr int64_t line_bytes = 64, page_bytes = 4096;
 
 // What has no AVX-512 is older than Zen 4 and 5, what has it newer than Zen 3.
 #if defined(__AVX512F__)
@@ -25,8 +25,10 @@ constexpr int prefetch_distance = 5632, near_prefetch_distance = 2304;
 FW_INLINE int64_t grid_prefetch_distance() {
   return lines_come_first() || lines_come_in_pairs ? prefetch_distance : near_prefetch_distance;
 }
-// Of what is read on and on, and added.
-FW_INLINE int64_t sequence_prefetch_distance() { return asks_for_what_is_near() ? 1024 : prefetch_distance; }
+// Of what is read on and on, and added; along rows. What Zen 4 is asked for from another page than the one it reads, its third cache
+// does not keep.
+FW_INLINE int64_t row_prefetch_distance() { return lines_come_in_pairs ? 1024 : prefetch_distance; }
+FW_INLINE int64_t sequence_prefetch_distance() { return asks_for_what_is_near() ? 1024 : row_prefetch_distance(); }
 FW_INLINE int64_t short_rows_prefetch_distance() { return lines_come_first() ? prefetch_distance : near_prefetch_distance; }
 constexpr int stream_distance = 512;
 
@@ -54,6 +56,13 @@ FW_INLINE void ask_for(const T* p, int64_t ahead = 0) {
     ask_second_for(p, ahead);
     if constexpr (paced) hold_back();
   }
+}
+
+// The same of one line after the other: of pairs the first, twice.
+template <class T>
+FW_INLINE void ask_for_next(const T* p, int64_t ahead) {
+  const int64_t line = reinterpret_cast<std::intptr_t>(p) + ahead;
+  ask_for(reinterpret_cast<const char*>(lines_come_in_pairs ? line & ~line_bytes : line));
 }
 
 // The line of cache at `p`, or what there is in its place: of pairs that lie where memory goes on, the first is enough. (To ask

@@ -39,8 +39,7 @@ struct Scan : ScanLines<F> {
   // lines, too, where vectors lie across two of them, but floats are held up more by fewer rows.
   static constexpr bool whole_lines = vector_bytes == 64 && !(any_order<F> && sizeof(S) == 8);
   static constexpr int together = whole_lines || F::heavy ? pack_size : sizeof(S) == 8 ? 2 : 4;
-  static constexpr int turns = pack_size / together, levels = any_order<F> ? 0 : std::bit_width(unsigned{turns}) - 1;
-
+  static constexpr int most_levels = any_order<F> ? 0 : std::bit_width(unsigned{pack_size / together}) - 1;
   // Whether a vector of rows asks once if there is a carry: with shorter vectors, and where more is done, it is as fast to ask for each.
   static constexpr bool asks_once = vector_bytes == 64 && !F::heavy && !chooses<F>;
 
@@ -48,13 +47,26 @@ struct Scan : ScanLines<F> {
   // less than a line only what need not be converted gains by it.
   static constexpr bool by_lines = !small && !F::heavy && !F::guarded && (vector_bytes == 64 || sizeof(S) == 8);
 
-  // Whether loads would wait for such stores, as they do where the last twelve bits of both addresses are alike: those of all rows
-  // are, where rows lie whole pages apart. Then it takes ten times as long if elements lie just behind results, and short vectors
-  // are better off without lines wherever they lie.
+  // How far elements lie behind results, of a page: all rows are alike in that, where whole pages lie between those of results.
+  static std::uintptr_t behind(const void* in, const void* out) {
+    return (reinterpret_cast<std::uintptr_t>(in) - reinterpret_cast<std::uintptr_t>(out)) % page_bytes;
+  }
+  bool rows_are_pages_apart() const { return plan.along.out % page_bytes == 0; }
+
+  // Whether loads would wait for such stores, as they do where the last twelve bits of both addresses are alike. Then it takes ten times
+  // as long if elements lie just behind results, and short vectors are better off without lines wherever they lie.
+  static constexpr std::uintptr_t under_way = 1024;
   bool holds_up(const void* in, const void* out) const {
-    constexpr std::uintptr_t page = 4096, under_way = 1024;
-    if (plan.along.out % static_cast<int64_t>(page)) return false;
-    return vector_bytes < 64 || (reinterpret_cast<std::uintptr_t>(in) - reinterpret_cast<std::uintptr_t>(out)) % page >= page - under_way;
+    return rows_are_pages_apart() && (vector_bytes < 64 || behind(in, out) >= page_bytes - under_way);
+  }
+
+  // On Zen 4, whose first cache has eight such places, eight rows pages apart and results that lie there too are too many, even of whole
+  // lines; and what passes the caches two rows at a time takes more than twice the time.
+  static constexpr bool has_fours = vector_bytes == 64 && !small && !F::heavy;
+  bool takes_fours(const void* in, const void* out) const {
+    if (!lines_come_in_pairs || (together < 4) != streaming) return false;
+    constexpr std::uintptr_t near = 256;
+    return streaming || (rows_are_pages_apart() && (sizeof(S) != sizeof(Out) || (behind(in, out) + under_way) % page_bytes < under_way + near));
   }
 
   // By how many columns the second vector of each row reaches back into the first, so that it and those behind it leave for whole
@@ -74,8 +86,9 @@ struct Scan : ScanLines<F> {
     const int64_t even = plan.source.direct && kept.x == static_cast<int64_t>(sizeof(S)) ? kept.size / W * W : kept.size;
     int64_t columns = streaming ? strip_columns : cached_columns;
     const auto strips_of = [&](int64_t width) { return (even + width - 1) / width + (even < kept.size); };
-    const int threads = threads_for(bytes, Work::worth_of_columns);
-    while (columns > least_columns && rows_of_lines * strips_of(columns) < threads) columns /= 2;
+    // Two strips for each thread: while they do one, nobody writes what lies beside it.
+    const int threads = threads_for(bytes, Work::worth_of_columns());
+    while (threads > 1 && columns > least_columns && rows_of_lines * strips_of(columns) < 2 * threads) columns /= 2;
     const int64_t strips = strips_of(columns), units = rows_of_lines * strips;
     const int64_t unit_bytes = std::min(kept.size, columns) * plan.length * static_cast<int64_t>(sizeof(S));
     this->share_lines(units, unit_bytes, [&](int64_t first, int64_t last) {
@@ -91,7 +104,7 @@ struct Scan : ScanLines<F> {
         }
       }
       finish_streaming();
-    }, Work::worth_of_columns);
+    }, Work::worth_of_columns());
   }
 
   // Whether plain arithmetic was enough for it.
@@ -104,9 +117,10 @@ struct Scan : ScanLines<F> {
     const int64_t back = rows_out && !streaming ? reach_back(at, columns) : 0;
     const int64_t vectors = (columns + back + W - 1) / W, last = whole ? columns - W : (vectors - 1) * W;
     const auto column_of = [=](int64_t v) FW_INLINED { return v ? std::min(v * W - back, last) : 0; };
+    const bool by_fours = has_fours && takes_fours(at.x, at.out);
     CarryOf<F, W> carries[most];
     AccOf<F, W> so_far[most];
-    AccOf<F, W> waiting[std::max(1, levels)][most];  // what rows of a pack hold, for those of a later turn
+    AccOf<F, W> waiting[has_fours && !any_order<F> ? 2 : std::max(1, most_levels)][most];  // what rows of a pack hold, for those of a later turn
     S gathered[pack_size][strip_columns + 64 / sizeof(S)];
     alignas(64) Out results[pack_size][strip_columns + 64 / sizeof(Out)];
     A wide[pack_size][strip_columns + 64 / sizeof(A)];
@@ -135,24 +149,25 @@ struct Scan : ScanLines<F> {
         constexpr int64_t line = std::max<int64_t>(line_bytes, W * sizeof(Out)), in_line = line / (W * sizeof(Out));
         const bool lined = by_lines && streaming && rows_out && rows == pack_size && columns * sizeof(Out) % line == 0 &&
                            (reinterpret_cast<std::uintptr_t>(out) | plan.along.out) % line_bytes == 0 && !holds_up(in[0], out);
-        const auto leave = [&](int64_t v, int first) FW_INLINED {
+        const auto leave = [&](int64_t v, int first, int last) FW_INLINED {
           char* to = out + (v + 1) * W * sizeof(Out) - line + first * plan.along.out;
-          for (int r = first; r < first + together; ++r, to += plan.along.out) {
+          for (int r = first; r < last; ++r, to += plan.along.out) {
             stream_lines<line>(to, reinterpret_cast<const char*>(results[r]));
           }
         };
         typename VectorOf<bits_of<A>, W>::type odd{};  // where the last row holds a NaN, as it does after any other
         // A pack of eight rows whose results leave as they are asks nothing of each; any other, `few`, does.
-        const auto scan_turn = [&](auto turn, auto ahead, auto few) FW_INLINED {
-          constexpr int t = turn, first = t * together;
-          const int64_t present = few ? std::min<int64_t>(together, rows - first) : together;
+        const auto scan_turn = [&](auto at_once, auto turn, auto ahead, auto few) FW_INLINED {
+          constexpr int some = at_once, turns = pack_size / some, t = turn, first = t * some;
+          constexpr int levels = any_order<F> ? 0 : std::bit_width(unsigned{turns}) - 1;
+          const int64_t present = few ? std::min<int64_t>(some, rows - first) : some;
           const auto each_row = [&](auto&& visit) FW_INLINED {
-            repeat<together>([&](int r) FW_INLINED {
+            repeat<some>([&](int r) FW_INLINED {
               if (!few || r < present) visit(r);
             });
           };
           for (int64_t v = 0; v < vectors && present > 0; ++v) {
-            AccOf<F, W> acc[together];
+            AccOf<F, W> acc[some];
             each_row([&](int r) FW_INLINED {
               const S* here = in[first + r] + column_of(v);
               // Next are the rows below; of a few that are the last it is the strip beside.
@@ -161,17 +176,17 @@ struct Scan : ScanLines<F> {
               if (few && rows_in && rows < pack_size) ask_second_for(here + cached_columns);
               acc[r] = F::start(load<A, W>(here));
             });
-            if constexpr (!any_order<F>) prefix_of_rows<F, W, together>(acc, present);
+            if constexpr (!any_order<F>) prefix_of_rows<F, W, some>(acc, present);
             repeat<levels>([&](int l) FW_INLINED {
               constexpr auto bits_below = [](int level) { return (1 << level) - 1; };
               if (t >> l & 1) {
                 each_row([&](int r) FW_INLINED { acc[r] = F::merge(waiting[l][v], acc[r]); });
-              } else if ((t & bits_below(l)) == bits_below(l) && (!few || present == together)) {
-                waiting[l][v] = acc[together - 1];
+              } else if ((t & bits_below(l)) == bits_below(l) && (!few || present == some)) {
+                waiting[l][v] = acc[some - 1];
               }
             });
             each_row([&](int r) FW_INLINED { acc[r] = F::merge(any_order<F> && r ? acc[r - 1] : so_far[v], acc[r]); });
-            if (any_order<F> || t + 1 == turns) so_far[v] = acc[few ? present - 1 : together - 1];
+            if (any_order<F> || t + 1 == turns) so_far[v] = acc[few ? present - 1 : some - 1];
             const int64_t column = column_of(v), to = lined ? v % in_line * W : column;
             const auto results_are = [&](auto&& result) FW_INLINED {
               each_row([&](int r) FW_INLINED {
@@ -186,18 +201,21 @@ struct Scan : ScanLines<F> {
             if constexpr (!asks_once) results_are([&](const auto& local) FW_INLINED { return begin ? carried(local) : alone(local); });
             else if (begin) results_are(carried);
             else results_are(alone);
-            if (!few && lined && (v + 1) % in_line == 0) leave(v, first);
+            if (!few && lined && (v + 1) % in_line == 0) leave(v, first, first + some);
           }
         };
-        const auto scan_rows = [&](auto ahead, auto few) FW_INLINED {
+        const auto scan_rows = [&](auto at_once, auto ahead, auto few) FW_INLINED {
           [&]<int... t>(std::integer_sequence<int, t...>) FW_INLINED {
-            (scan_turn(std::integral_constant<int, t>{}, ahead, few), ...);
-          }(std::make_integer_sequence<int, turns>{});
+            (scan_turn(at_once, std::integral_constant<int, t>{}, ahead, few), ...);
+          }(std::make_integer_sequence<int, pack_size / at_once>{});
         };
-        if constexpr (F::heavy) scan_rows(std::true_type{}, std::true_type{});  // what is done to an element takes all of the time
-        else if (rows < pack_size || !rows_out) scan_rows(std::false_type{}, std::true_type{});
-        else if (F::guarded || small || streaming) scan_rows(std::true_type{}, std::false_type{});  // the others have code enough as it is
-        else scan_rows(std::false_type{}, std::false_type{});
+        constexpr std::integral_constant<int, together> usual;
+        constexpr std::integral_constant<int, 4> four;
+        if constexpr (F::heavy) scan_rows(usual, std::true_type{}, std::true_type{});  // what is done to an element takes all of the time
+        else if (rows < pack_size || !rows_out) scan_rows(usual, std::false_type{}, std::true_type{});
+        else if (by_fours) { if constexpr (has_fours) scan_rows(four, std::bool_constant<F::guarded || (together < four)>{}, std::false_type{}); }
+        else if (F::guarded || small || streaming) scan_rows(usual, std::true_type{}, std::false_type{});  // the others have code enough as it is
+        else scan_rows(usual, std::false_type{}, std::false_type{});
         for (int64_t r = 0; lanes_where(odd) && r < rows; ++r) {
           if (rows_out) make_canonical(lined ? reinterpret_cast<Out*>(out + r * plan.along.out) : direct[r], columns);
           else make_canonical(wide[r], columns);

@@ -33,8 +33,9 @@ struct ShortRows : ReduceWork<F> {
   // What is fetched ahead of a row: what follows in memory, or where rows lie apart a later one.
   static Ahead ahead_of(int64_t row_bytes, int64_t stride) {
     const bool apart = stride != row_bytes;
-    if (row_bytes > prefetch_distance && !apart) return {};
-    return {(prefetch_distance + row_bytes - 1) / row_bytes * stride, apart};
+    const int64_t distance = is_exact<F> && size == 2 ? prefetch_distance : row_prefetch_distance();
+    if (row_bytes > distance && !apart) return {distance};
+    return {(distance + row_bytes - 1) / row_bytes * stride, apart};
   }
 
   template <class G>
