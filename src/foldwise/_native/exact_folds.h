@@ -230,12 +230,12 @@ FW_INLINE Pack<double, N> added_floats(const Pack<double, N>& sum, const Pack<fl
 
 // Sums of so many elements, fours first; what they are together is for every ISA its own, unless the flags say it is exact.
 constexpr int64_t floats_per_check = 4096;
-FW_INLINE Pack<double, native<double>> sums_by_floats(const bfloat* p, int64_t count, int64_t distance) {
+FW_INLINE Pack<double, native<double>> sums_by_floats(const bfloat* p, int64_t count, const Ahead& ahead) {
   constexpr int W = native<double>, fours = 4 * floats_at_once;
   auto a = splat<double, W>(0.0), b = a, c = a, d = a;
   const auto take = [&](int64_t i, auto& low, auto& high) FW_INLINED {
-    ask_for_next(p + i, distance);
-    ask_for_next(p + i, distance + line_bytes);
+    ask_for_next(p + i, ahead);
+    ask_for_next(p + i + line_bytes / 2, ahead);
     const Floats some = sums_of_two(p + i) + sums_of_two(p + i + fours / 2);
     low = added_floats<W>(low, lower(some));
     high = added_floats<W>(high, upper(some));

@@ -63,20 +63,20 @@ class Stretches {
     if constexpr (!F::plainly) {
       return false;
     } else if constexpr (halves_) {
-      if (floats_.lasts() && floats_.learn(WholeNumbers<F>::add(total, p, count, {}, ahead.distance))) return plainly_ = true;
+      if (floats_.lasts() && floats_.learn(WholeNumbers<F>::add(total, p, count, {}, ahead))) return plainly_ = true;
       return plainly_ = HalvesOnLevels::add(total, p, count, ahead.distance);
     } else {
       if constexpr (starts_in_floats<F>) {
-        if (floats_.lasts() && floats_.learn(add_in_floats(total, p, count, ahead.distance))) return plainly_ = true;
+        if (floats_.lasts() && floats_.learn(add_in_floats(total, p, count, ahead))) return plainly_ = true;
         if constexpr (WholeNumbers<F>::suits) return plainly_ = false;  // whole numbers take less than doubles
       }
       return plainly_ = plain_.lasts() && plain_.learn(add_in_lanes(total, p, count, ahead));
     }
   }
 
-  static bool add_in_floats(Total& total, const S* p, int64_t count, int64_t distance) {
+  static bool add_in_floats(Total& total, const S* p, int64_t count, const Ahead& ahead) {
     clear_flags();
-    const typename F::template Acc<1> whole = folded<F, W>({sums_by_floats(p, count, distance)});
+    const typename F::template Acc<1> whole = folded<F, W>({sums_by_floats(p, count, ahead)});
     settle(&whole);
     return !lost_bits() && (add_parts(total, whole), true);
   }

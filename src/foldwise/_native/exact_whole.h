@@ -69,7 +69,7 @@ class WholeNumbers {
   }
 
   // In units: the sum, if `wrapped` has not turned, and about as much as it is if it has.
-  static FW_INLINE void take(const S* p, int64_t count, float scale, int64_t ahead, Words* wrapped, Doubles& near) {
+  static FW_INLINE void take(const S* p, int64_t count, float scale, const Ahead& ahead, Words* wrapped, Doubles& near) {
     Words sums[vectors * per_vector] = {};
     const Floats unit = splat<float, N>(scale);
     near = splat<double, native<double>>(0.0);
@@ -107,7 +107,7 @@ class WholeNumbers {
   static constexpr int binades = 64 - digits_of<S>;  // a word, less what one of them has
 
   // Adds up to `most_counted` elements, unless the flags say that they are not whole, or too large.
-  static FW_INLINE bool add(Total& total, const S* p, int64_t count, Exponents here, int64_t ahead = prefetch_distance) {
+  static FW_INLINE bool add(Total& total, const S* p, int64_t count, Exponents here, const Ahead& ahead = {}) {
     // Where a word has bits to spare, half of them are above: not all elements were seen.
     const int idle = binades - (here.above - here.below), most = 63 - idle / 2 - here.above;
     const int places = is_half ? 24 : std::min(most, 127);

@@ -58,13 +58,6 @@ FW_INLINE void ask_for(const T* p, int64_t ahead = 0) {
   }
 }
 
-// The same of one line after the other: of pairs the first, twice.
-template <class T>
-FW_INLINE void ask_for_next(const T* p, int64_t ahead) {
-  const int64_t line = reinterpret_cast<std::intptr_t>(p) + ahead;
-  ask_for(reinterpret_cast<const char*>(lines_come_in_pairs ? line & ~line_bytes : line));
-}
-
 // The line of cache at `p`, or what there is in its place: of pairs that lie where memory goes on, the first is enough. (To ask
 // for it twice costs less than a branch.) Zen 3 reads on from the second cache as well; but what is gone through in turns, of
 // which each comes back to it, had better be in the first.
@@ -103,5 +96,12 @@ struct Ahead {
   int64_t pace = 0;
   bool far = true;
 };
+
+// The line ahead of one that is read after the other: of pairs, where they lie so, the first is asked for twice.
+template <class T>
+FW_INLINE void ask_for_next(const T* p, const Ahead& ahead) {
+  const int64_t line = reinterpret_cast<std::intptr_t>(p) + ahead.distance;
+  ask_for(reinterpret_cast<const char*>(lines_come_in_pairs && !ahead.apart ? line & ~line_bytes : line));
+}
 
 }  // namespace foldwise::FOLDWISE_ISA

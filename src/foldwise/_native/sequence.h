@@ -52,7 +52,7 @@ class OpenSequence {
       const S* then = some < count || !next ? end : next;
       constexpr int64_t size = sizeof(S);
       const bool on = (static_lanes || k == 1) && then == end;
-      Ahead ahead{on ? sequence_prefetch_distance() : (then - p) * size, then != end, 0, next && !is_read_unasked<F>()};
+      Ahead ahead{on ? sequence_prefetch_distance() : (then - p) * size, then != end, 0, next && !is_read_unasked<F>(then != end)};
       if (lead) {
         ahead = {lead - reinterpret_cast<const char*>(p), true, L * k * size / slowness};
         lead += some * k * size / slowness;

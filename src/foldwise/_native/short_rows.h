@@ -17,7 +17,6 @@ struct ShortRows : ReduceWork<F> {
   static constexpr int64_t batch = (size == 2 ? 4 : 1) * RowFold::few;
   static constexpr int64_t least_in_floats = 64;
   static constexpr int64_t least_spread = 1024 / size;  // elements for which what is fetched is spread over the reading
-  static constexpr int64_t least_unasked = 512;         // bytes of a row
   // Exact rows share one check of the flags: not so many that one of them is likely to raise one.
   static constexpr int64_t most_elements = is_exact<F> ? 4096 : std::numeric_limits<int64_t>::max();
 
@@ -30,10 +29,13 @@ struct ShortRows : ReduceWork<F> {
     return blocks <= 1 || (blocks <= most_row_blocks && rows_lie_whole(plan, size) && (!plan.company || plan.count <= most_in_company));
   }
 
+  // Of few elements, which several steps take apart, all processors but Zen 4 want to be asked.
+  bool asks_for_few(bool apart) const { return prefetch && (apart || !lines_come_in_pairs); }
+
   // What is fetched ahead of a row: what follows in memory, or where rows lie apart a later one.
   static Ahead ahead_of(int64_t row_bytes, int64_t stride) {
     const bool apart = stride != row_bytes;
-    const int64_t distance = is_exact<F> && size == 2 ? prefetch_distance : row_prefetch_distance();
+    const int64_t distance = apart && row_bytes >= 2 * line_bytes ? prefetch_distance : row_prefetch_distance();
     if (row_bytes > distance && !apart) return {distance};
     return {(distance + row_bytes - 1) / row_bytes * stride, apart};
   }
@@ -43,7 +45,7 @@ struct ShortRows : ReduceWork<F> {
     typename Terms<G>::Acc tiles[(std::bit_width(static_cast<uint64_t>(most_row_blocks)) + 1) * L / W];
     Counter<G> counter{tiles, L / W};
     const int64_t some = is_exact<G> ? count : T::block;
-    const bool unasked = is_read_unasked<G>() || ((takes_one_step<G> || takes_lines<G>) && !ahead.distance);
+    const bool unasked = (takes_one_step<G> || takes_lines<G>) && (is_read_unasked<G>(ahead.apart) || !ahead.distance);
     for (int64_t done = 0; done < count; done += some) {
       const int64_t here = std::min(some, count - done);
       if constexpr (has_plain_parts<G>) block_into_lanes<G>(p + done, here, counter.next());
@@ -56,8 +58,8 @@ struct ShortRows : ReduceWork<F> {
 
   template <class G, bool in_floats>
   FW_STEP typename Terms<G>::Acc row_vector(const S* p, int64_t count, Ahead ahead) const {
-    if constexpr (in_floats) return {sums_by_floats(p, count, ahead.distance)};
-    const bool asks = prefetch && (count * size < least_unasked || !is_read_unasked<G>());
+    if constexpr (in_floats) return {sums_by_floats(p, count, ahead)};
+    const bool asks = prefetch && !is_read_unasked<G>(ahead.apart, count * size);
     if (count > (asks && !G::heavy ? least_spread : T::block)) return long_row_vector<G>(p, count, ahead);
     if (asks) fetch_lines(reinterpret_cast<const char*>(p) + ahead.distance, count * size, ahead.apart);
     if (count < W) return Terms<G>::load_some(p, count);
@@ -116,7 +118,7 @@ struct ShortRows : ReduceWork<F> {
     S columns[most_turned * at_once];
     for (int64_t i = 0; i < rows; i += at_once, x += at_once * stride) {
       const int64_t some = std::min(at_once, rows - i), width = (some + W - 1) / W;
-      for (int64_t r = 0; prefetch && r < some; ++r) fetch_lines(x + r * stride + ahead.distance, plan.count * size, ahead.apart);
+      for (int64_t r = 0; asks_for_few(ahead.apart) && r < some; ++r) fetch_lines(x + r * stride + ahead.distance, plan.count * size, ahead.apart);
       if (narrow) deinterleave(columns, at_once, x, plan.count, some);
       else transpose_rows(columns, at_once, x, stride, some, plan.count);
       for (int64_t c = 0; narrow && c < plan.count; ++c) {
@@ -150,7 +152,7 @@ struct ShortRows : ReduceWork<F> {
     const auto fold = [&]<class Count>(int64_t stride, int64_t some, Count count) FW_INLINED {
 #pragma GCC unroll 1
       for (int64_t i = 0; i < some; i += W) {
-        if (prefetch) fetch_lines(x + (done + i) * row_bytes + short_rows_prefetch_distance(), W * row_bytes, false);
+        if (asks_for_few(false)) fetch_lines(x + (done + i) * row_bytes + short_rows_prefetch_distance(), W * row_bytes, false);
         give(done + i, few_rows_vector<G, most>(count, [&](int c) FW_INLINED { return load<A, W>(columns + c * stride + i); }));
       }
       done += some;
@@ -236,7 +238,7 @@ struct ShortRows : ReduceWork<F> {
     };
     int64_t i = 0;
     for (; i + at_once <= rows; i += at_once) {
-      if (prefetch) fetch_lines(x + i * row_bytes + short_rows_prefetch_distance(), at_once * row_bytes, false);
+      if (asks_for_few(false)) fetch_lines(x + i * row_bytes + short_rows_prefetch_distance(), at_once * row_bytes, false);
       store(reinterpret_cast<S*>(out) + i, sums(x + i * row_bytes));
     }
     if (i < rows) {
