@@ -143,7 +143,7 @@ struct Arg {
       }
     }
     take([](const S* here, int g) FW_INLINED {
-      if (far && g * W * size % line_bytes == 0) ask_for_next(here, Ahead{});
+      if (far && g * W * size % line_bytes == 0) ask_for_next(here, Ahead{row_prefetch_distance()});
       return load<A, W>(here);
     });
     for (; i < n; i += W) {
@@ -241,7 +241,7 @@ struct Arg {
     });
     int64_t i = 0;
     const auto take = [&](int g, V x) FW_INLINED {
-      if (far && g * W * size % line_bytes == 0) ask_for_next(p + i + g * W, Ahead{});
+      if (far && g * W * size % line_bytes == 0) ask_for_next(p + i + g * W, Ahead{row_prefetch_distance()});
       const auto better = largest ? x > best[g] : x < best[g];
       at[g] = better ? now : at[g];
       if constexpr (std::is_floating_point_v<A>) x = by_itself(x);  // or GCC takes what the comparison chose, which is known later

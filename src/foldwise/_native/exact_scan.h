@@ -318,7 +318,7 @@ struct ExactScan : ScanWork<F> {
         scan_strip(at, std::min(strip, kept.size - unit % strips * strip), narrow, *room.data);
       }
       finish_streaming();
-    }, size < 8 ? Work::worth_of_lines : Work::worth_of_columns());
+    }, size == 8 && lines_come_in_pairs ? Work::worth_of_columns() : Work::worth_of_lines);  // doubles are written where they lie
   }
 
   void scan_strip(const Place& at, int64_t columns, bool narrow, Strip& lines) {

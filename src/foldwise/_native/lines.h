@@ -25,9 +25,9 @@ constexpr int prefetch_distance = 5632, near_prefetch_distance = 2304;
 FW_INLINE int64_t grid_prefetch_distance() {
   return lines_come_first() || lines_come_in_pairs ? prefetch_distance : near_prefetch_distance;
 }
-// Of what is read on and on, and added; along rows. What Zen 4 is asked for from another page than the one it reads, its third cache
-// does not keep.
+// What Zen 4 is asked for from another page than the one it reads, its third cache does not keep. Along rows:
 FW_INLINE int64_t row_prefetch_distance() { return lines_come_in_pairs ? 1024 : prefetch_distance; }
+// Of what is read on and on, and added:
 FW_INLINE int64_t sequence_prefetch_distance() { return asks_for_what_is_near() ? 1024 : row_prefetch_distance(); }
 FW_INLINE int64_t short_rows_prefetch_distance() { return lines_come_first() ? prefetch_distance : near_prefetch_distance; }
 constexpr int stream_distance = 512;

@@ -52,7 +52,7 @@ namespace {
 constexpr std::int64_t piece = 1 << 20;
 
 FOLDWISE_WIDEST std::uint64_t read_all(const std::uint64_t* words, std::int64_t count) {
-  const std::int64_t step = lines_come_in_pairs ? 16 : 8, ahead_of_it = lines_come_in_pairs ? 384 : 1024;
+  const std::int64_t step = lines_come_in_pairs ? 16 : 8, distance = lines_come_in_pairs ? 384 : 1024;  // the same page, or what is fastest
   const auto ask = [](const std::uint64_t* line) {
     if (zen5) __builtin_prefetch(line, 0, 3);
     else __builtin_prefetch(line, 0, 2);
@@ -60,7 +60,7 @@ FOLDWISE_WIDEST std::uint64_t read_all(const std::uint64_t* words, std::int64_t 
   std::uint64_t lanes[64] = {};
   std::int64_t i = 0;
   for (; i + 64 <= count; i += 64) {
-    for (std::int64_t ahead = 0; ahead < 64; ahead += step) ask(words + i + ahead_of_it + ahead);
+    for (std::int64_t ahead = 0; ahead < 64; ahead += step) ask(words + i + distance + ahead);
     for (int l = 0; l < 64; ++l) lanes[l] |= words[i + l];
   }
   for (; i < count; ++i) lanes[0] |= words[i];

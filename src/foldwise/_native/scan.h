@@ -39,7 +39,8 @@ struct Scan : ScanLines<F> {
   // lines, too, where vectors lie across two of them, but floats are held up more by fewer rows.
   static constexpr bool whole_lines = vector_bytes == 64 && !(any_order<F> && sizeof(S) == 8);
   static constexpr int together = whole_lines || F::heavy ? pack_size : sizeof(S) == 8 ? 2 : 4;
-  static constexpr int most_levels = any_order<F> ? 0 : std::bit_width(unsigned{pack_size / together}) - 1;
+  static constexpr int levels_of(int at_once) { return any_order<F> ? 0 : std::bit_width(unsigned{pack_size / at_once}) - 1; }
+
   // Whether a vector of rows asks once if there is a carry: with shorter vectors, and where more is done, it is as fast to ask for each.
   static constexpr bool asks_once = vector_bytes == 64 && !F::heavy && !chooses<F>;
 
@@ -64,9 +65,10 @@ struct Scan : ScanLines<F> {
   // lines; and what passes the caches two rows at a time takes more than twice the time.
   static constexpr bool has_fours = vector_bytes == 64 && !small && !F::heavy;
   bool takes_fours(const void* in, const void* out) const {
-    if (!lines_come_in_pairs || (together < 4) != streaming) return false;
+    if (!lines_come_in_pairs) return false;
+    if (together < 4 || streaming) return together < 4 && streaming;
     constexpr std::uintptr_t near = 256;
-    return streaming || (rows_are_pages_apart() && (sizeof(S) != sizeof(Out) || (behind(in, out) + under_way) % page_bytes < under_way + near));
+    return rows_are_pages_apart() && (sizeof(S) != sizeof(Out) || (behind(in, out) + under_way) % page_bytes < under_way + near);
   }
 
   // By how many columns the second vector of each row reaches back into the first, so that it and those behind it leave for whole
@@ -86,9 +88,9 @@ struct Scan : ScanLines<F> {
     const int64_t even = plan.source.direct && kept.x == static_cast<int64_t>(sizeof(S)) ? kept.size / W * W : kept.size;
     int64_t columns = streaming ? strip_columns : cached_columns;
     const auto strips_of = [&](int64_t width) { return (even + width - 1) / width + (even < kept.size); };
-    // Two strips for each thread: while they do one, nobody writes what lies beside it.
     const int threads = threads_for(bytes, Work::worth_of_columns());
-    while (threads > 1 && columns > least_columns && rows_of_lines * strips_of(columns) < 2 * threads) columns /= 2;
+    const int64_t fewest = threads > 1 ? threads * Work::strips_each() : 1;
+    while (columns > least_columns && rows_of_lines * strips_of(columns) < fewest) columns /= 2;
     const int64_t strips = strips_of(columns), units = rows_of_lines * strips;
     const int64_t unit_bytes = std::min(kept.size, columns) * plan.length * static_cast<int64_t>(sizeof(S));
     this->share_lines(units, unit_bytes, [&](int64_t first, int64_t last) {
@@ -120,7 +122,7 @@ struct Scan : ScanLines<F> {
     const bool by_fours = has_fours && takes_fours(at.x, at.out);
     CarryOf<F, W> carries[most];
     AccOf<F, W> so_far[most];
-    AccOf<F, W> waiting[has_fours && !any_order<F> ? 2 : std::max(1, most_levels)][most];  // what rows of a pack hold, for those of a later turn
+    AccOf<F, W> waiting[std::max(1, levels_of(together))][most];  // what rows of a pack hold, for those of a later turn
     S gathered[pack_size][strip_columns + 64 / sizeof(S)];
     alignas(64) Out results[pack_size][strip_columns + 64 / sizeof(Out)];
     A wide[pack_size][strip_columns + 64 / sizeof(A)];
@@ -149,9 +151,9 @@ struct Scan : ScanLines<F> {
         constexpr int64_t line = std::max<int64_t>(line_bytes, W * sizeof(Out)), in_line = line / (W * sizeof(Out));
         const bool lined = by_lines && streaming && rows_out && rows == pack_size && columns * sizeof(Out) % line == 0 &&
                            (reinterpret_cast<std::uintptr_t>(out) | plan.along.out) % line_bytes == 0 && !holds_up(in[0], out);
-        const auto leave = [&](int64_t v, int first, int last) FW_INLINED {
+        const auto leave = [&](int64_t v, int first, int end) FW_INLINED {
           char* to = out + (v + 1) * W * sizeof(Out) - line + first * plan.along.out;
-          for (int r = first; r < last; ++r, to += plan.along.out) {
+          for (int r = first; r < end; ++r, to += plan.along.out) {
             stream_lines<line>(to, reinterpret_cast<const char*>(results[r]));
           }
         };
@@ -159,7 +161,7 @@ struct Scan : ScanLines<F> {
         // A pack of eight rows whose results leave as they are asks nothing of each; any other, `few`, does.
         const auto scan_turn = [&](auto at_once, auto turn, auto ahead, auto few) FW_INLINED {
           constexpr int some = at_once, turns = pack_size / some, t = turn, first = t * some;
-          constexpr int levels = any_order<F> ? 0 : std::bit_width(unsigned{turns}) - 1;
+          constexpr int levels = levels_of(some);
           const int64_t present = few ? std::min<int64_t>(some, rows - first) : some;
           const auto each_row = [&](auto&& visit) FW_INLINED {
             repeat<some>([&](int r) FW_INLINED {

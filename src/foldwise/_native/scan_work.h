@@ -49,12 +49,13 @@ struct ScanWork {
         reversed_out(is_out(p.sink.dtype) && p.along.out == -static_cast<int64_t>(sizeof(Out))),
         streaming(is_out(p.sink.dtype) && p.lines * p.length * static_cast<int64_t>(sizeof(Out)) > stream_bytes) {}
 
-  // Side by side, lines are in each other's way: a processor fetches what lies beyond its own, which others write, and Zen 4 two lines
-  // at a time.
+  // Side by side, lines are in each other's way: a processor fetches what lies beyond its own, which others write. On Zen 4 that takes
+  // most of the time; there each thread has two strips of columns, and while all do their first ones, nobody writes what lies beside them.
   static constexpr Worth worth_of_lines{least_shared, least_shared, 2 * least_shared};
   static Worth worth_of_columns() {
     return {lines_come_in_pairs ? 2 * least_shared : least_shared, 2 * least_shared, 2 * least_shared};
   }
+  static int64_t strips_each() { return lines_come_in_pairs ? 2 : 1; }
   static void share_lines(int64_t units, int64_t unit_bytes, Pieces pieces, Worth worth = worth_of_lines) {
     share(units, unit_bytes, pieces, worth);
   }
