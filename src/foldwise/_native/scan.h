@@ -39,7 +39,7 @@ struct Scan : ScanLines<F> {
   // lines, too, where vectors lie across two of them, but floats are held up more by fewer rows.
   static constexpr bool whole_lines = vector_bytes == 64 && !(any_order<F> && sizeof(S) == 8);
   static constexpr int together = whole_lines || F::heavy ? pack_size : sizeof(S) == 8 ? 2 : 4;
-  static constexpr int levels_of(int at_once) { return any_order<F> ? 0 : std::bit_width(unsigned{pack_size / at_once}) - 1; }
+  static constexpr int levels_of(int at_once) { return any_order<F> ? 0 : std::bit_width(static_cast<unsigned>(pack_size / at_once)) - 1; }
 
   // Whether a vector of rows asks once if there is a carry: with shorter vectors, and where more is done, it is as fast to ask for each.
   static constexpr bool asks_once = vector_bytes == 64 && !F::heavy && !chooses<F>;
