@@ -52,7 +52,7 @@ namespace {
 constexpr std::int64_t piece = 1 << 20;
 
 FOLDWISE_WIDEST std::uint64_t read_all(const std::uint64_t* words, std::int64_t count) {
-  const std::int64_t step = lines_come_in_pairs ? 16 : 8, distance = lines_come_in_pairs ? 384 : 1024;  // the same page, or what is fastest
+  const std::int64_t step = lines_come_in_pairs ? 16 : 8, distance = lines_come_in_pairs ? 384 : 1024;  // see row_prefetch_distance
   const auto ask = [](const std::uint64_t* line) {
     if (zen5) __builtin_prefetch(line, 0, 3);
     else __builtin_prefetch(line, 0, 2);

@@ -29,8 +29,8 @@ struct ShortRows : ReduceWork<F> {
     return blocks <= 1 || (blocks <= most_row_blocks && rows_lie_whole(plan, size) && (!plan.company || plan.count <= most_in_company));
   }
 
-  // Of few elements, which several steps take apart, all processors but Zen 4 want to be asked.
-  bool asks_for_few(bool apart) const { return prefetch && (apart || !lines_come_in_pairs); }
+  // Of rows of two to four elements.
+  bool asks_for_few() const { return prefetch && !lines_come_in_pairs; }
 
   // What is fetched ahead of a row: what follows in memory, or where rows lie apart a later one.
   static Ahead ahead_of(int64_t row_bytes, int64_t stride) {
@@ -115,10 +115,11 @@ struct ShortRows : ReduceWork<F> {
   template <int64_t at_once, class Give>
   FW_INLINE void turn(bool narrow, const char* x, int64_t stride, int64_t rows, Give&& give) const {
     const Ahead ahead = ahead_of(plan.count * size, stride);
+    const bool asks = prefetch && !is_read_unasked<F>(ahead.apart, plan.count * size);
     S columns[most_turned * at_once];
     for (int64_t i = 0; i < rows; i += at_once, x += at_once * stride) {
       const int64_t some = std::min(at_once, rows - i), width = (some + W - 1) / W;
-      for (int64_t r = 0; asks_for_few(ahead.apart) && r < some; ++r) fetch_lines(x + r * stride + ahead.distance, plan.count * size, ahead.apart);
+      for (int64_t r = 0; asks && r < some; ++r) fetch_lines(x + r * stride + ahead.distance, plan.count * size, ahead.apart);
       if (narrow) deinterleave(columns, at_once, x, plan.count, some);
       else transpose_rows(columns, at_once, x, stride, some, plan.count);
       for (int64_t c = 0; narrow && c < plan.count; ++c) {
@@ -152,7 +153,7 @@ struct ShortRows : ReduceWork<F> {
     const auto fold = [&]<class Count>(int64_t stride, int64_t some, Count count) FW_INLINED {
 #pragma GCC unroll 1
       for (int64_t i = 0; i < some; i += W) {
-        if (asks_for_few(false)) fetch_lines(x + (done + i) * row_bytes + short_rows_prefetch_distance(), W * row_bytes, false);
+        if (asks_for_few()) fetch_lines(x + (done + i) * row_bytes + short_rows_prefetch_distance(), W * row_bytes, false);
         give(done + i, few_rows_vector<G, most>(count, [&](int c) FW_INLINED { return load<A, W>(columns + c * stride + i); }));
       }
       done += some;
@@ -238,7 +239,7 @@ struct ShortRows : ReduceWork<F> {
     };
     int64_t i = 0;
     for (; i + at_once <= rows; i += at_once) {
-      if (asks_for_few(false)) fetch_lines(x + i * row_bytes + short_rows_prefetch_distance(), at_once * row_bytes, false);
+      if (asks_for_few()) fetch_lines(x + i * row_bytes + short_rows_prefetch_distance(), at_once * row_bytes, false);
       store(reinterpret_cast<S*>(out) + i, sums(x + i * row_bytes));
     }
     if (i < rows) {

@@ -84,12 +84,12 @@ constexpr bool takes_one_step = std::is_same_v<typename F::Source, typename F::V
                                 sizeof(typename Terms<F>::Acc) == vector_bytes &&
                                 (std::is_floating_point_v<typename F::Value> || !may_repeat<F>);
 
-// A Zen 4 that nobody asks for what comes next reads faster, unless that lies apart, and so does a Zen 3 where steps are that short, of
-// rows that are not. (Rows of several blocks come so only where steps are short on Zen 4, too: the others would be built twice.)
+// A Zen 4 that nobody asks for what comes next reads faster, unless that lies apart or steps are long and rows not short; and so does a
+// Zen 3 where steps are that short, of rows that are not. (Rows of several blocks come so only where steps are short on Zen 4, too: the others would be built twice.)
 constexpr int64_t least_unasked = 512;
 template <class F>
 FW_INLINE bool is_read_unasked(bool apart, int64_t bytes = least_unasked) {
-  if (vector_bytes == 64) return lines_come_in_pairs && !apart;
+  if (vector_bytes == 64) return lines_come_in_pairs && !apart && !(F::heavy && bytes >= 2 * line_bytes);
   return takes_one_step<F> && asks_for_what_is_near() && bytes >= least_unasked;
 }
 
