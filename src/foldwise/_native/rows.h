@@ -69,7 +69,7 @@ FW_INLINE void fold_rows_by_lane(const Rows<typename F::Source>& rows, int64_t l
     const auto fold_group = [&]<int G>(std::integral_constant<int, G>, int64_t v) FW_INLINED {
       typename T::Acc acc[G];
       const typename F::Source* p = rows(lane) + v * W;
-      repeat<G>([&](int g) FW_INLINED { acc[g] = T::load(p + g * W); });
+      start_vectors<F, G>(acc, p);
       if constexpr (has_plain_parts<F>) {
         repeat<G>([&](int g) FW_INLINED {
           acc[g] = joined_in_turn<F>(acc[g], (rows.count - 1 - lane) / T::L,
@@ -77,10 +77,10 @@ FW_INLINE void fold_rows_by_lane(const Rows<typename F::Source>& rows, int64_t l
         });
       } else {
         for (int64_t row = lane + T::L; row < rows.count; row += T::L) {
-          p = rows(row) + v * W;
-          repeat<G>([&](int g) FW_INLINED { acc[g] = joined<F, W>(acc[g], p + g * W); });
+          join_vectors<F, G>(acc, rows(row) + v * W);
         }
       }
+      put_in_order<F, G>(acc);
       repeat<G>([&](int g) FW_INLINED { out[v + g] = acc[g]; });
     };
     int64_t v = 0;
@@ -189,16 +189,11 @@ FW_INLINE void fold_lanes_apart(const Rows<typename F::Source>& rows, int64_t la
   constexpr int W = T::W;
   if constexpr (step == T::L) {
     const auto* here = rows(lane) + column;
-    repeat<G>([&](int g) FW_INLINED {
-      if (ahead) ask_for(here + g * W, ahead);
-      acc[g] = T::load(here + g * W);
-    });
+    const auto ask = [&](int g) FW_INLINED { if (ahead) ask_for(here + g * W, ahead); };
+    start_vectors<F, G>(acc, here, ask);
     for (int64_t row = lane + step; row < rows.count; row += step) {
       here = rows(row) + column;
-      repeat<G>([&](int g) FW_INLINED {
-        if (ahead) ask_for(here + g * W, ahead);
-        acc[g] = joined<F, W>(acc[g], here + g * W);
-      });
+      join_vectors<F, G>(acc, here, ask);
     }
   } else {
     fold_lanes_apart<F, G, 2 * step>(rows, lane, column, ahead, acc);
@@ -249,6 +244,7 @@ FW_INLINE const typename Terms<F>::Acc* fold_rows_by_branch(const Rows<typename 
       const int64_t v = std::min(next, width - group);  // what is left over is folded with what was before it, again
       typename T::Acc acc[group];
       fold_lanes_apart<F, group, branches>(rows, branch, v * T::W, from_memory ? onward(v * vector_bytes) : 0, acc);
+      put_in_order<F, group>(acc);
       for (int64_t below = 0; below < level; ++below) {
         repeat<group>([&](int g) FW_INLINED { acc[g] = F::merge(waiting[below][v + g], acc[g]); });
       }

@@ -187,7 +187,7 @@ struct Scan : ScanLines<F> {
                 waiting[l][v] = acc[some - 1];
               }
             });
-            each_row([&](int r) FW_INLINED { acc[r] = F::merge(any_order<F> && r ? acc[r - 1] : so_far[v], acc[r]); });
+            each_row([&](int r) FW_INLINED { acc[r] = merged_aside<F, W>(any_order<F> && r ? acc[r - 1] : so_far[v], acc[r]); });
             if (any_order<F> || t + 1 == turns) so_far[v] = acc[few ? present - 1 : some - 1];
             const int64_t column = column_of(v), to = lined ? v % in_line * W : column;
             const auto results_are = [&](auto&& result) FW_INLINED {

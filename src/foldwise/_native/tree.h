@@ -3,100 +3,10 @@
 #pragma once
 #include <algorithm>
 
-#include "results.h"
-#include "folds.h"
-#include "lines.h"
+#include "terms.h"
 #include "units.h"
 
 namespace foldwise::FOLDWISE_ISA {
-
-// The words of one fold, for the functions below.
-template <class F>
-struct Terms {
-  using S = typename F::Source;
-  using A = typename F::Value;
-  static constexpr int W = native<A>;
-  static constexpr int L = lanes_of<A>;
-  static constexpr int block = L * steps_per_block;
-  using Acc = typename F::template Acc<W>;
-  static FW_INLINE Acc load(const S* p) { return F::start(foldwise::FOLDWISE_ISA::load<A, W>(p)); }
-  static FW_INLINE Pack<A, W> some(const S* p, int64_t count) {
-    return foldwise::FOLDWISE_ISA::load_some<A, W>(p, static_cast<int>(count), F::absent());
-  }
-  static FW_INLINE Acc load_some(const S* p, int64_t count) { return F::start(some(p, count)); }
-};
-
-// One more element joins an accumulator; a fold may know a shorter way than to make one of the element first.
-template <class F> constexpr bool joins = requires { &F::template join<Terms<F>::W>; };
-template <class F, int W>
-FW_INLINE typename F::template Acc<W> joined(const typename F::template Acc<W>& a, const Pack<typename F::Value, W>& x) {
-  if constexpr (joins<F>) return F::join(a, x);
-  else return F::merge(a, F::start(x));
-}
-template <class F, int W, class S>
-FW_INLINE typename F::template Acc<W> joined(const typename F::template Acc<W>& a, const S* p) {
-  return joined<F, W>(a, load<typename F::Value, W>(p));
-}
-
-// A careful accumulator and the vectors of elements at(0), at(1), ...: eight at a time, where these need no care.
-template <class F, class At>
-FW_INLINE typename Terms<F>::Acc joined_in_turn(typename Terms<F>::Acc acc, int64_t count, At&& at) {
-  using T = Terms<F>;
-  constexpr int64_t most = 8;
-  for (int64_t first = 0; first < count; first += most) {
-    Pack<typename F::Value, T::W> x[most];
-    const int some = static_cast<int>(std::min(most, count - first));
-    bool moderate = true;
-    for (int i = 0; i < some; ++i) {
-      x[i] = load<typename F::Value, T::W>(at(first + i));
-      moderate = moderate && F::is_moderate(x[i]);
-    }
-    if (moderate) acc = F::join_moderate(acc, x, some);
-    else for (int i = 0; i < some; ++i) acc = F::merge(acc, F::start(x[i]));
-  }
-  return acc;
-}
-
-// G accumulators become what `step` makes of all of them together: of a fold with long steps one step of all, then the next of all.
-template <class F, int G, class Step>
-FW_INLINE void step_side_by_side(typename Terms<F>::Acc* acc, Step&& step) {
-  const auto all = step(side_by_side<typename F::template Acc<G * Terms<F>::W>, G>(acc));
-  repeat<G>([&](int g) FW_INLINED {
-    acc[g] = remade<typename Terms<F>::Acc>([g](const auto& pack) {
-      return Pack<typename F::Value, Terms<F>::W>{{pack.v[g]}};
-    }, all);
-  });
-}
-// A vector of elements joins each of them.
-template <class F, int G>
-FW_INLINE void join_side_by_side(typename Terms<F>::Acc* acc, const typename F::Source* p) {
-  step_side_by_side<F, G>(acc, [p](const auto& all) FW_INLINED { return F::join(all, load<typename F::Value, G * Terms<F>::W>(p)); });
-}
-
-// Vectors that take a long step together, as there are registers for what waits between its parts.
-template <class F> constexpr int abreast = F::heavy && fuses && joins<F> ? (vector_bytes == 64 ? 4 : 2) : 1;
-
-template <class F> constexpr int L_vectors = Terms<F>::L / Terms<F>::W;
-
-// Where a vector of elements takes one step.
-template <class F>
-constexpr bool takes_one_step = std::is_same_v<typename F::Source, typename F::Value> && !F::heavy &&
-                                sizeof(typename Terms<F>::Acc) == vector_bytes &&
-                                (std::is_floating_point_v<typename F::Value> || !may_repeat<F>);
-
-// A Zen 4 that nobody asks for what comes next reads faster, unless that lies apart or steps are long and rows not short; and so does a
-// Zen 3 where steps are that short, of rows that are not. (Rows of several blocks come so only where steps are short on Zen 4, too: the others would be built twice.)
-constexpr int64_t least_unasked = 512;
-template <class F>
-FW_INLINE bool is_read_unasked(bool apart, int64_t bytes = least_unasked) {
-  if (vector_bytes == 64) return lines_come_in_pairs && !apart && !(F::heavy && bytes >= 2 * line_bytes);
-  return takes_one_step<F> && asks_for_what_is_near() && bytes >= least_unasked;
-}
-
-// Where what is done with a vector, loaded as it lies, takes no longer than to load it.
-template <class F>
-constexpr bool takes_lines = AcrossLines::pays && !F::heavy && !is_judged<F> && !of_truths<F> && !is_exact<F> &&
-                             std::is_same_v<typename F::Source, typename F::Value>;
 
 // Room for so many tiles, or whatever they are.
 template <class T>
@@ -146,6 +56,19 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
           else repeat<G>([&](int g) FW_INLINED { acc[g] = F::start(vectors.next<typename F::Value>()); });
         }
       }
+    }
+    if constexpr (by_parity<F, G>) {
+      const auto fold_parted = [&](auto&& ask) FW_INLINED {
+        if (resume) put_by_parity<F, G>(acc);
+        for (; step < full; ++step) {
+          const auto* row = p + step * lanes + first * W;
+          if (step || resume) join_vectors<F, G>(acc, row, ask);
+          else start_vectors<F, G>(acc, row, ask);
+          soon += pace;
+        }
+        put_in_order<F, G>(acc);
+      };
+      if (full > 2) [[unlikely]] every_line ? fold_parted(fetch_every) : fold_parted(fetch);  // fewer are as soon widened
     }
     if (full && !resume && step == 0) {
       const typename F::Source* row = p + first * W;
@@ -344,7 +267,7 @@ FW_STEP AccOf<G, 8> lasts_of_packs(AccOf<G, 8>* packs) {
 template <class G, int N, int size, int half = 1>
 FW_INLINE void prefix_of_rows(AccOf<G, N>* rows, int64_t present = size) {
   repeat<size>([&](int i) FW_INLINED {
-    if (i & half && i < present) rows[i] = G::merge(rows[i / (2 * half) * 2 * half + half - 1], rows[i]);
+    if (i & half && i < present) rows[i] = merged_aside<G, N>(rows[i / (2 * half) * 2 * half + half - 1], rows[i]);
   });
   if constexpr (2 * half < size) prefix_of_rows<G, N, size, 2 * half>(rows, present);
 }

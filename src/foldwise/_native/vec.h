@@ -288,6 +288,13 @@ FW_INLINE Pack<T, N> every_second(const Pack<T, N>& a, const Pack<T, N>& b) {
   return r;
 }
 
+// The elements of a and b in turns: the lower (Half = 0) or upper (Half = 1) half of them all.
+template <int Half, class T, int N>
+  requires(Pack<T, N>::chunks == 1)
+FW_INLINE Pack<T, N> in_turns(const Pack<T, N>& a, const Pack<T, N>& b) {
+  return {{pick<N>(a.v[0], b.v[0], [](int k) { return Half * N / 2 + k / 2 + k % 2 * N; })}};
+}
+
 // Inside every group of 2H elements: the last of the lower half, seen by the upper half; `absent` elsewhere.
 template <int H, class T, int N>
 FW_INLINE Pack<T, N> carried_up(const Pack<T, N>& a, const Pack<T, N>& absent) {

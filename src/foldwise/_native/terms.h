@@ -1,0 +1,169 @@
+// The words of one fold, how vectors of elements join its accumulators, and what of that depends on the fold.
+#pragma once
+#include "folds.h"
+#include "lines.h"
+#include "results.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+// The words of one fold.
+template <class F>
+struct Terms {
+  using S = typename F::Source;
+  using A = typename F::Value;
+  static constexpr int W = native<A>;
+  static constexpr int L = lanes_of<A>;
+  static constexpr int block = L * steps_per_block;
+  using Acc = typename F::template Acc<W>;
+  static FW_INLINE Acc load(const S* p) { return F::start(foldwise::FOLDWISE_ISA::load<A, W>(p)); }
+  static FW_INLINE Pack<A, W> some(const S* p, int64_t count) {
+    return foldwise::FOLDWISE_ISA::load_some<A, W>(p, static_cast<int>(count), F::absent());
+  }
+  static FW_INLINE Acc load_some(const S* p, int64_t count) { return F::start(some(p, count)); }
+};
+
+// One more element joins an accumulator; a fold may know a shorter way than to make one of the element first.
+template <class F> constexpr bool joins = requires { &F::template join<Terms<F>::W>; };
+template <class F, int W>
+FW_INLINE typename F::template Acc<W> joined(const typename F::template Acc<W>& a, const Pack<typename F::Value, W>& x) {
+  if constexpr (joins<F>) return F::join(a, x);
+  else return F::merge(a, F::start(x));
+}
+template <class F, int W, class S>
+FW_INLINE typename F::template Acc<W> joined(const typename F::template Acc<W>& a, const S* p) {
+  return joined<F, W>(a, load<typename F::Value, W>(p));
+}
+
+// Both by the units that multiply, where the fold says how.
+template <class F, int W>
+FW_INLINE typename F::template Acc<W> merged_aside(const typename F::template Acc<W>& a, const typename F::template Acc<W>& b) {
+  if constexpr (requires { F::merge_aside(a, b); }) return F::merge_aside(a, b);
+  else return F::merge(a, b);
+}
+template <class F, int W>
+FW_INLINE typename F::template Acc<W> joined_aside(const typename F::template Acc<W>& a, const Pack<typename F::Value, W>& x) {
+  if constexpr (joins<F>) return F::join(a, x);
+  else return merged_aside<F, W>(a, F::start(x));
+}
+
+// Of two vectors of bfloats, one as they lie has those of even places, shifted up, and of odd ones, masked: together that takes less
+// than to widen either half. Where G accumulators are folded so, each pair has even lanes in one and odd ones in the other.
+template <class F, int G>
+constexpr bool by_parity = vector_bytes >= 32 && G % 2 == 0 && std::is_same_v<typename F::Source, bfloat> &&
+                           std::is_same_v<typename F::Value, float> && !F::heavy && !has_plain_parts<F>;
+template <class F, int G, class Take>
+FW_INLINE void take_by_parity(const bfloat* p, Take&& take) {
+  constexpr int W = Terms<F>::W;
+  repeat<G / 2>([&](int pair) FW_INLINED {
+    const auto both = by_itself(load_vector<std::uint32_t, W>(reinterpret_cast<const std::uint32_t*>(p + 2 * pair * W)));
+    take(2 * pair, Pack<float, W>{{std::bit_cast<typename VectorOf<float, W>::type>(both << 16)}});
+    take(2 * pair + 1, Pack<float, W>{{std::bit_cast<typename VectorOf<float, W>::type>(both & 0xffff0000u)}});
+  });
+}
+
+// G vectors of elements, as accumulators or joining them, while what comes later is asked for; and lanes as they follow each other.
+constexpr auto asks_nothing = [](int) {};
+template <class F, int G, class Ask = decltype(asks_nothing)>
+FW_INLINE void start_vectors(typename Terms<F>::Acc* acc, const typename F::Source* p, Ask&& ask = {}) {
+  if constexpr (by_parity<F, G>) {
+    repeat<G>(ask);
+    take_by_parity<F, G>(p, [&](int g, const auto& x) FW_INLINED { acc[g] = F::start(x); });
+  } else {
+    repeat<G>([&](int g) FW_INLINED { ask(g), acc[g] = Terms<F>::load(p + g * Terms<F>::W); });
+  }
+}
+template <class F, int G, class Ask = decltype(asks_nothing)>
+FW_INLINE void join_vectors(typename Terms<F>::Acc* acc, const typename F::Source* p, Ask&& ask = {}) {
+  constexpr int W = Terms<F>::W;
+  if constexpr (by_parity<F, G>) {
+    repeat<G>(ask);
+    take_by_parity<F, G>(p, [&](int g, const auto& x) FW_INLINED {  // all units have something to do
+      acc[g] = g % 2 ? joined_aside<F, W>(acc[g], x) : joined<F, W>(acc[g], x);
+    });
+  } else {
+    repeat<G>([&](int g) FW_INLINED { ask(g), acc[g] = joined<F, W>(acc[g], p + g * W); });
+  }
+}
+template <class F, int G, class Left, class Right>
+FW_INLINE void change_pairs(typename Terms<F>::Acc* acc, Left&& left, Right&& right) {
+  if constexpr (by_parity<F, G>) {
+    repeat<G / 2>([&](int pair) FW_INLINED {
+      typename Terms<F>::Acc *const one = acc + 2 * pair, *const other = one + 1;
+      const auto both = std::pair(*one, *other);
+      *one = remade<typename Terms<F>::Acc>(left, both.first, both.second);
+      *other = remade<typename Terms<F>::Acc>(right, both.first, both.second);
+    });
+  }
+}
+template <class F, int G>
+FW_INLINE void put_in_order(typename Terms<F>::Acc* acc) {
+  change_pairs<F, G>(acc, [](const auto& p, const auto& q) { return in_turns<0>(p, q); },
+                     [](const auto& p, const auto& q) { return in_turns<1>(p, q); });
+}
+template <class F, int G>
+FW_INLINE void put_by_parity(typename Terms<F>::Acc* acc) {
+  change_pairs<F, G>(acc, [](const auto& p, const auto& q) { return every_second<0>(p, q); },
+                     [](const auto& p, const auto& q) { return every_second<1>(p, q); });
+}
+
+// A careful accumulator and the vectors of elements at(0), at(1), ...: eight at a time, where these need no care.
+template <class F, class At>
+FW_INLINE typename Terms<F>::Acc joined_in_turn(typename Terms<F>::Acc acc, int64_t count, At&& at) {
+  using T = Terms<F>;
+  constexpr int64_t most = 8;
+  for (int64_t first = 0; first < count; first += most) {
+    Pack<typename F::Value, T::W> x[most];
+    const int some = static_cast<int>(std::min(most, count - first));
+    bool moderate = true;
+    for (int i = 0; i < some; ++i) {
+      x[i] = load<typename F::Value, T::W>(at(first + i));
+      moderate = moderate && F::is_moderate(x[i]);
+    }
+    if (moderate) acc = F::join_moderate(acc, x, some);
+    else for (int i = 0; i < some; ++i) acc = F::merge(acc, F::start(x[i]));
+  }
+  return acc;
+}
+
+// G accumulators become what `step` makes of all of them together: of a fold with long steps one step of all, then the next of all.
+template <class F, int G, class Step>
+FW_INLINE void step_side_by_side(typename Terms<F>::Acc* acc, Step&& step) {
+  const auto all = step(side_by_side<typename F::template Acc<G * Terms<F>::W>, G>(acc));
+  repeat<G>([&](int g) FW_INLINED {
+    acc[g] = remade<typename Terms<F>::Acc>([g](const auto& pack) {
+      return Pack<typename F::Value, Terms<F>::W>{{pack.v[g]}};
+    }, all);
+  });
+}
+// A vector of elements joins each of them.
+template <class F, int G>
+FW_INLINE void join_side_by_side(typename Terms<F>::Acc* acc, const typename F::Source* p) {
+  step_side_by_side<F, G>(acc, [p](const auto& all) FW_INLINED { return F::join(all, load<typename F::Value, G * Terms<F>::W>(p)); });
+}
+
+// Vectors that take a long step together, as there are registers for what waits between its parts.
+template <class F> constexpr int abreast = F::heavy && fuses && joins<F> ? (vector_bytes == 64 ? 4 : 2) : 1;
+
+template <class F> constexpr int L_vectors = Terms<F>::L / Terms<F>::W;
+
+// Where a vector of elements takes one step.
+template <class F>
+constexpr bool takes_one_step = std::is_same_v<typename F::Source, typename F::Value> && !F::heavy &&
+                                sizeof(typename Terms<F>::Acc) == vector_bytes &&
+                                (std::is_floating_point_v<typename F::Value> || !may_repeat<F>);
+
+// A Zen 4 that nobody asks for what comes next reads faster, unless that lies apart or steps are long and rows not short; and so does a
+// Zen 3 where steps are that short, of rows that are not. (Rows of several blocks come so only where steps are short on Zen 4, too: the others would be built twice.)
+constexpr int64_t least_unasked = 512;
+template <class F>
+FW_INLINE bool is_read_unasked(bool apart, int64_t bytes = least_unasked) {
+  if (vector_bytes == 64) return lines_come_in_pairs && !apart && !(F::heavy && bytes >= 2 * line_bytes);
+  return takes_one_step<F> && asks_for_what_is_near() && bytes >= least_unasked;
+}
+
+// Where what is done with a vector, loaded as it lies, takes no longer than to load it.
+template <class F>
+constexpr bool takes_lines = AcrossLines::pays && !F::heavy && !is_judged<F> && !of_truths<F> && !is_exact<F> &&
+                             std::is_same_v<typename F::Source, typename F::Value>;
+
+}  // namespace foldwise::FOLDWISE_ISA
