@@ -3,8 +3,7 @@
 #pragma once
 #include <atomic>
 
-#include "extremes.h"
-#include "reduce.h"
+#include "arg_columns.h"
 
 namespace foldwise::FOLDWISE_ISA {
 
@@ -31,34 +30,19 @@ FW_OUTLINE int64_t place_of_nan(const S* p, int64_t n, bool last) {
 
 // The plan is a scan's: kept axes, and a line; `shifted` asks for the last of equals, results are int64 places.
 template <class S, class A, bool largest>
-struct Arg {
-  using Fold = Extreme<S, A, largest>;
-  using T = Terms<Fold>;
-  using Index = bits_of<A>;
-  static constexpr int W = T::W;
-  static constexpr int64_t block = sizeof(S) < 4 ? 8192 / sizeof(S) : 1024, strip = 1024, size = sizeof(S);
+struct Arg : ArgColumns<S, A, largest> {
+  using Work = ArgColumns<S, A, largest>;
+  using typename Work::Fold, typename Work::T, typename Work::Index;
+  using Work::W, Work::size, Work::plan, Work::reader, Work::count, Work::as_it_lies, Work::from_memory, Work::last, Work::exceeds, Work::more;
+  static constexpr int64_t block = sizeof(S) < 4 ? 8192 / sizeof(S) : 1024;
 
-  const ScanPlan& plan;
-  const Reader<S> reader;
-  const int64_t count;
-  const bool as_it_lies, from_memory, last;
   const A top;  // of integers: no other displaces the first of these
 
   // `direct`: whether what lies there is of that dtype.
   Arg(const ScanPlan& p, bool direct)
-      : plan(p), reader(p.source, absent_source<S, A>(Fold::absent())), count(length_of(p)),
-        as_it_lies(direct && !p.nest_rank && p.along.x == size),
-        from_memory(is_from_memory(count * p.lines * size)), last(p.shifted),
-        top(p.source.dtype == Dtype::boolean ? A(largest) : Extreme<S, A, !largest>::absent()) {}
+      : Work(p, direct), top(p.source.dtype == Dtype::boolean ? A(largest) : Extreme<S, A, !largest>::absent()) {}
   explicit Arg(const ScanPlan& p) : Arg(p, p.source.direct) {}
   bool ends_search(A best) const { return std::is_integral_v<A> && !last && best == top; }
-
-  static int64_t length_of(const ScanPlan& plan) {
-    if (!plan.nest_rank) return plan.along.size;
-    int64_t length = 1;
-    for (int a = 0; a < plan.nest_rank; ++a) length *= plan.nest[a].size;
-    return length;
-  }
 
   // The best so far: its value, and the block it is in.
   struct Best {
@@ -67,12 +51,7 @@ struct Arg {
   };
 
   // Whether `x`, which comes later, takes the place of `held`.
-  template <class V>
-  FW_INLINE auto displaces(V x, V held) const {
-    const auto beyond = largest ? x > held : x < held;
-    if constexpr (!std::is_floating_point_v<A>) return last ? beyond | (x == held) : beyond;
-    else return last ? beyond | (x == held) | (x != x) : beyond | ((x != x) & (held == held));
-  }
+  bool displaces(A x, A held) const { return last ? !exceeds(held, x) : exceeds(x, held); }
 
   bool run() {
     constexpr int64_t fewest_columns = 8;
@@ -80,7 +59,7 @@ struct Arg {
     const Axis* inner = plan.kept_rank ? &plan.kept[plan.kept_rank - 1] : nullptr;
     const bool together = inner && !plan.nest_rank && inner->size >= fewest_columns &&
                           (std::abs(inner->x) < std::abs(plan.along.x) || count <= short_line);
-    if (together && count <= std::numeric_limits<Index>::max()) columns(*inner);
+    if (together && count <= std::numeric_limits<Index>::max()) this->columns(*inner);
     else if (!searches_as_they_lie()) lines();
     return true;
   }
@@ -92,7 +71,7 @@ struct Arg {
     else return with_type(plan.source.dtype, [&](auto sample) {
       using Read = std::conditional_t<std::is_same_v<decltype(sample), bool>, std::uint8_t, decltype(sample)>;
       constexpr bool is_shorter = std::is_integral_v<Read> && sizeof(Read) < sizeof(S);
-      if constexpr (is_shorter) Arg<Read, Read, largest>(plan, true).lines();
+      if constexpr (is_shorter) Arg<Read, Read, largest>(this->plan, true).lines();
       return is_shorter;
     });
   }
@@ -110,9 +89,6 @@ struct Arg {
     }
     return gathered;
   }
-
-  template <class V>
-  static FW_INLINE V more(V x, V y) { return largest ? (x > y ? x : y) : (x < y ? x : y); }
 
   // Two vectors are compared with each other to learn whether either holds a NaN. What is far is asked for beside each line.
   template <bool far>
@@ -369,70 +345,6 @@ struct Arg {
         std::memcpy(plan.sink.out + at.out, &place, sizeof place);
       }
     });
-  }
-
-  // ---- columns: each strip keeps its best and their places, row by row
-
-  // Lines of a few elements, one after the other in memory: turned into as many rows in cache.
-  bool lie_narrow(const Axis& kept) const {
-    return as_it_lies && count >= 2 && count <= most_interleaved_words && kept.x == count * size;
-  }
-
-  void columns(const Axis& kept) {
-    const bool rows_lie = plan.source.direct && kept.x == size, narrow = lie_narrow(kept);
-    const int64_t strips = (kept.size + strip - 1) / strip;
-    const int64_t units = plan.lines / kept.size * strips;
-    // Rows that are gathered come some at a time, if they adjoin.
-    const bool adjoin = plan.along.x == kept.size * kept.x && kept.size <= strip;
-    const int64_t rows_gathered = adjoin && kept.size <= 32 ? strip / 2 / kept.size : 1;
-    share(units, std::min(kept.size, strip) * count * size, [&](int64_t from, int64_t to) {
-      S gathered[most_interleaved_words * strip];
-      A held[strip];
-      Index places[strip];
-      for (int64_t unit = from; unit < to; ++unit) {
-        const Cursor at(plan.kept, plan.kept_rank - 1, plan.source.x, nullptr, unit / strips);
-        const int64_t first = unit % strips * strip, columns = std::min(strip, kept.size - first);
-        const char* x = at.x + first * kept.x;
-        if (narrow) deinterleave(gathered, strip, x, count, columns);
-        for (int64_t row = 0; row < count; ++row, x += plan.along.x) {
-          const S* in = reinterpret_cast<const S*>(x);
-          if (narrow) {
-            in = gathered + row * strip;
-          } else if (!rows_lie) {
-            const int64_t turn = row % rows_gathered;
-            if (turn == 0) reader(gathered, x, nullptr, kept, std::min(rows_gathered, count - row) * columns);
-            in = gathered + turn * columns;
-          }
-          const bool fetches = from_memory && !narrow && rows_lie;
-          compare_row(in, columns, static_cast<Index>(row), fetches ? rows_ahead * plan.along.x : 0, held, places);
-        }
-        char* out = plan.sink.out + at.out + first * kept.out;
-        for (int64_t c = 0; c < columns; ++c) {
-          const int64_t place = places[c];
-          std::memcpy(out + c * kept.out, &place, sizeof place);
-        }
-      }
-    });
-  }
-
-  // `ahead` lies what is read some rows later, or 0.
-  static constexpr int64_t rows_ahead = 2;
-  FW_INLINE void compare_row(const S* in, int64_t columns, Index row, int64_t ahead, A* held, Index* places) const {
-    const auto compare = [&]<int N>(std::integral_constant<int, N>, int64_t c, Pack<A, N> elements) FW_INLINED {
-      if (ahead) ask_for(in + c, ahead);
-      const auto x = elements.v[0];
-      const auto value = load<A, N>(held + c).v[0];
-      const auto place = load<Index, N>(places + c).v[0];
-      const auto better = row == 0 ? x == x || x != x : displaces(x, value);
-      store_vector(held + c, better ? x : value);
-      store_vector(places + c, better ? row - decltype(place){} : place);
-    };
-    constexpr int64_t fewest_in_vector = small ? W : 4;  // one after the other, fewer take no longer
-    int64_t c = 0;
-    constexpr std::integral_constant<int, W> vector;
-    for (; c + W <= columns; c += W) compare(vector, c, load<A, W>(in + c));
-    if (columns - c >= fewest_in_vector) return compare(vector, c, T::load_some(in + c, columns - c).value);
-    for (; c < columns; ++c) compare(std::integral_constant<int, 1>{}, c, load<A, 1>(in + c));
   }
 };
 

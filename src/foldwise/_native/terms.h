@@ -50,7 +50,7 @@ FW_INLINE typename F::template Acc<W> joined_aside(const typename F::template Ac
 // than to widen either half. Where G accumulators are folded so, each pair has even lanes in one and odd ones in the other.
 template <class F, int G>
 constexpr bool by_parity = vector_bytes >= 32 && G % 2 == 0 && std::is_same_v<typename F::Source, bfloat> &&
-                           std::is_same_v<typename F::Value, float> && !F::heavy && !has_plain_parts<F>;
+                           std::is_same_v<typename F::Value, float> && !F::heavy && !is_rare<F> && !has_plain_parts<F>;
 template <class F, int G, class Take>
 FW_INLINE void take_by_parity(const bfloat* p, Take&& take) {
   constexpr int W = Terms<F>::W;

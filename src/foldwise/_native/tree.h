@@ -18,8 +18,8 @@ struct Tiles : Room {
 // ---- 1. elements into lanes
 
 // Lane l of `lanes` folds elements l, l + lanes, ... left to right; a lane without an element is absent. A block may
-// come in pieces: all but the last are whole steps, all but the first `resume` on the tile.
-template <class F, int static_lanes, bool prefetch>
+// come in pieces: all but the last are whole steps, all but the first `resume` on the tile. Of rows there may be few steps.
+template <class F, int static_lanes, bool prefetch, bool of_rows = !prefetch>
 FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64_t runtime_lanes,
                                typename Terms<F>::Acc* tile, bool resume = false, Ahead ahead = {}) {
   using T = Terms<F>;
@@ -57,6 +57,9 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
         }
       }
     }
+    // A few steps are done as soon with vectors that are widened.
+    constexpr int64_t most_widened = of_rows ? 2 : 0;
+    constexpr bool widens = !by_parity<F, G> || most_widened > 0;
     if constexpr (by_parity<F, G>) {
       const auto fold_parted = [&](auto&& ask) FW_INLINED {
         if (resume) put_by_parity<F, G>(acc);
@@ -68,9 +71,9 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
         }
         put_in_order<F, G>(acc);
       };
-      if (full > 2) [[unlikely]] every_line ? fold_parted(fetch_every) : fold_parted(fetch);  // fewer are as soon widened
+      if (full > most_widened) [[unlikely]] every_line ? fold_parted(fetch_every) : fold_parted(fetch);
     }
-    if (full && !resume && step == 0) {
+    if (widens && full && !resume && step == 0) {
       const typename F::Source* row = p + first * W;
       repeat<G>([&](int g) FW_INLINED { fetch(g), acc[g] = T::load(row + g * W); });
       soon += pace;
@@ -95,8 +98,7 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
         soon += pace;
       }
     };
-    if (every_line) fold_steps(fetch_every);
-    else fold_steps(fetch);
+    if constexpr (widens) every_line ? fold_steps(fetch_every) : fold_steps(fetch);
     if (rest) {
       const typename F::Source* row = p + full * lanes + first * W;
       repeat<G>([&](int g) FW_INLINED {

@@ -1,0 +1,165 @@
+// Where the extremes of columns are, and what every way of finding places shares. Each strip of columns keeps its best and their
+// places; some rows are compared with them at a time.
+#pragma once
+#include "extremes.h"
+#include "reduce.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+// The plan is a scan's: kept axes, and a line; `shifted` asks for the last of equals, results are int64 places.
+template <class S, class A, bool largest>
+struct ArgColumns {
+  using Fold = Extreme<S, A, largest>;
+  using T = Terms<Fold>;
+  using Index = bits_of<A>;
+  static constexpr int W = T::W;
+  static constexpr int64_t strip = 1024, size = sizeof(S);
+
+  const ScanPlan& plan;
+  const Reader<S> reader;
+  const int64_t count;
+  const bool as_it_lies, from_memory, last;
+
+  ArgColumns(const ScanPlan& p, bool direct)
+      : plan(p), reader(p.source, absent_source<S, A>(Fold::absent())), count(length_of(p)),
+        as_it_lies(direct && !p.nest_rank && p.along.x == size), from_memory(is_from_memory(count * p.lines * size)), last(p.shifted) {}
+
+  static int64_t length_of(const ScanPlan& plan) {
+    if (!plan.nest_rank) return plan.along.size;
+    int64_t length = 1;
+    for (int a = 0; a < plan.nest_rank; ++a) length *= plan.nest[a].size;
+    return length;
+  }
+
+  // Whether `x` is more than `held`.
+  template <class V>
+  static FW_INLINE auto exceeds(V x, V held) {
+    const auto beyond = largest ? x > held : x < held;
+    if constexpr (!std::is_floating_point_v<A>) return beyond;
+    else return beyond | ((x != x) & (held == held));
+  }
+  template <class V>
+  static FW_INLINE V more(V x, V y) { return largest ? (x > y ? x : y) : (x < y ? x : y); }
+
+  // Lines of a few elements, one after the other in memory: turned into as many rows in cache.
+  bool lie_narrow(const Axis& kept) const {
+    return as_it_lies && count >= 2 && count <= most_interleaved_words && kept.x == count * size;
+  }
+
+  // The best so far of a strip of columns, and in which row that is.
+  struct Strip {
+    alignas(64) A held[strip];
+    alignas(64) Index places[strip];
+  };
+
+  void columns(const Axis& kept) {
+    const int64_t strips = (kept.size + strip - 1) / strip;
+    const int64_t units = plan.lines / kept.size * strips;
+    share(units, std::min(kept.size, strip) * count * size, [&](int64_t from, int64_t to) {
+      S gathered[side_by_side * strip];
+      Strip best;
+      Patience patience;
+      for (int64_t unit = from; unit < to; ++unit) {
+        const Cursor at(plan.kept, plan.kept_rank - 1, plan.source.x, nullptr, unit / strips);
+        const int64_t first = unit % strips * strip, columns = std::min(strip, kept.size - first);
+        const char* x = at.x + first * kept.x;
+        // Plain comparisons first, but for what is built for size.
+        bool done = false;
+        if (!(small && Fold::guarded) && patience.lasts()) {
+          if constexpr (Fold::guarded) clear_flags();
+          compare_strip(kept, x, columns, gathered, false, best);
+          settle(&best);
+          done = patience.learn(!spoilt<Fold>());
+        }
+        if constexpr (Fold::guarded) {
+          if (!done) compare_strip(kept, x, columns, gathered, true, best);
+        }
+        char* out = plan.sink.out + at.out + first * kept.out;
+        for (int64_t c = 0; c < columns; ++c) {
+          const int64_t place = best.places[c];
+          std::memcpy(out + c * kept.out, &place, sizeof place);
+        }
+      }
+    });
+  }
+
+  // Some rows side by side, from the end if it is the last of equals that counts: it is the first to come then. What comes twice
+  // changes nothing, so there are always as many rows, and vectors are whole.
+  static constexpr int side_by_side = 8;
+  FW_OUTLINE void compare_strip(const Axis& kept, const char* x, int64_t columns, S* gathered, bool careful, Strip& best) const {
+    const bool rows_lie = plan.source.direct && kept.x == size, narrow = lie_narrow(kept);
+    const bool asks = from_memory && rows_lie && !narrow;
+    // Short rows that adjoin are gathered as one, many at a time.
+    const bool adjoin = !rows_lie && !narrow && plan.along.x == kept.size * kept.x && kept.size <= 32;
+    const int64_t at_once = adjoin ? side_by_side * strip / columns : side_by_side;
+    if (narrow) deinterleave(gathered, strip, x, count, columns);
+    for (int64_t c = 0; c < columns; c += W) {
+      store(best.held + c, splat<A, W>(Fold::absent()));
+      store(best.places + c, splat<Index, W>(static_cast<Index>(last ? count - 1 : 0)));
+    }
+    for (int64_t seen = 0, some; seen < count; seen += some) {
+      some = std::min(at_once, count - seen);
+      const int64_t row = last ? count - seen - some : seen;
+      const char* in = x + row * plan.along.x;
+      int64_t stride = plan.along.x;
+      if (!rows_lie || narrow) {
+        stride = (adjoin ? columns : strip) * size;
+        if (adjoin) reader(gathered, in, nullptr, kept, some * columns);
+        else for (int64_t r = 0; r < some && !narrow; ++r) reader(gathered + r * strip, in + r * plan.along.x, nullptr, kept, columns);
+        in = reinterpret_cast<const char*>(gathered) + (narrow ? row * stride : 0);
+      }
+      for (int64_t done = 0; done < some; done += side_by_side) {
+        const S* rows[side_by_side];
+        Index now[side_by_side];
+        for (int r = 0; r < side_by_side; ++r) {
+          const int64_t turn = std::min(done + r, some - 1), here = last ? some - 1 - turn : turn;
+          rows[r] = reinterpret_cast<const S*>(in + here * stride);
+          now[r] = static_cast<Index>(row + here);
+        }
+        compare_rows(rows, now, asks ? (last ? -side_by_side : side_by_side) * stride : 0, columns, careful, best);
+      }
+    }
+  }
+
+  // What is read next lies `ahead`, or 0.
+  static FW_INLINE void compare_rows(const S* const* rows, const Index* now, int64_t ahead, int64_t columns, bool careful, Strip& best) {
+    const auto in_a_loop = [](auto&& act) FW_INLINED {
+#pragma GCC unroll 1
+      for (int r = 0; r < side_by_side; ++r) act(r);
+    };
+    const auto compare = [&](int64_t c, auto&& load_from, auto&& each_row, auto carefully) FW_INLINED {
+      auto value = load<A, W>(best.held + c).v[0];
+      auto place = load<Index, W>(best.places + c).v[0];
+      if (ahead) in_a_loop([&](int r) FW_INLINED { ask_for(rows[r] + c, ahead); });
+      each_row([&](int r) FW_INLINED {
+        auto x = load_from(rows[r] + c).v[0];
+        const auto when = now[r] - decltype(place){};
+        if (Fold::guarded && carefully) {
+          const auto better = exceeds(x, value);
+          value = better ? x : value;
+          place = better ? when : place;
+        } else {
+          const auto better = largest ? x > value : x < value;
+          place = better ? when : place;
+          if constexpr (std::is_floating_point_v<A>) x = by_itself(x);  // or GCC takes what the comparison chose, which is known later
+          value = more(x, value);
+        }
+      });
+      store_vector(best.held + c, value);
+      store_vector(best.places + c, place);
+    };
+    if (small || careful || columns < W) {  // there need not be much code for it
+      for (int64_t c = 0; c < columns; c += W) {
+        const int64_t some = std::min<int64_t>(columns - c, W);
+        compare(c, [some](const S* p) FW_INLINED { return some == W ? load<A, W>(p) : T::load_some(p, some).value; }, in_a_loop, careful);
+      }
+      return;
+    }
+    for (int64_t next = 0; next < columns; next += W) {
+      compare(std::min(next, columns - W), [](const S* p) FW_INLINED { return load<A, W>(p); },
+              [](auto&& act) FW_INLINED { repeat<side_by_side>(act); }, std::false_type{});
+    }
+  }
+};
+
+}  // namespace foldwise::FOLDWISE_ISA
