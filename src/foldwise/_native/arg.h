@@ -28,7 +28,6 @@ FW_OUTLINE int64_t place_of_nan(const S* p, int64_t n, bool last) {
   return 0;
 }
 
-// The plan is a scan's: kept axes, and a line; `shifted` asks for the last of equals, results are int64 places.
 template <class S, class A, bool largest>
 struct Arg : ArgColumns<S, A, largest> {
   using Work = ArgColumns<S, A, largest>;

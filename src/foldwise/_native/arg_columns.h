@@ -56,24 +56,12 @@ struct ArgColumns {
     const int64_t strips = (kept.size + strip - 1) / strip;
     const int64_t units = plan.lines / kept.size * strips;
     share(units, std::min(kept.size, strip) * count * size, [&](int64_t from, int64_t to) {
-      S gathered[side_by_side * strip];
+      S gathered[rows_at_once * strip];
       Strip best;
-      Patience patience;
       for (int64_t unit = from; unit < to; ++unit) {
         const Cursor at(plan.kept, plan.kept_rank - 1, plan.source.x, nullptr, unit / strips);
         const int64_t first = unit % strips * strip, columns = std::min(strip, kept.size - first);
-        const char* x = at.x + first * kept.x;
-        // Plain comparisons first, but for what is built for size.
-        bool done = false;
-        if (!(small && Fold::guarded) && patience.lasts()) {
-          if constexpr (Fold::guarded) clear_flags();
-          compare_strip(kept, x, columns, gathered, false, best);
-          settle(&best);
-          done = patience.learn(!spoilt<Fold>());
-        }
-        if constexpr (Fold::guarded) {
-          if (!done) compare_strip(kept, x, columns, gathered, true, best);
-        }
+        compare_strip(kept, at.x + first * kept.x, columns, gathered, best);
         char* out = plan.sink.out + at.out + first * kept.out;
         for (int64_t c = 0; c < columns; ++c) {
           const int64_t place = best.places[c];
@@ -84,39 +72,47 @@ struct ArgColumns {
   }
 
   // Some rows side by side, from the end if it is the last of equals that counts: it is the first to come then. What comes twice
-  // changes nothing, so there are always as many rows, and vectors are whole.
-  static constexpr int side_by_side = 8;
-  FW_OUTLINE void compare_strip(const Axis& kept, const char* x, int64_t columns, S* gathered, bool careful, Strip& best) const {
-    const bool rows_lie = plan.source.direct && kept.x == size, narrow = lie_narrow(kept);
-    const bool asks = from_memory && rows_lie && !narrow;
+  // changes nothing, so there are always as many rows, and vectors are whole. Plain comparisons leave a NaN where it is and raise a
+  // flag: what was not looked at since is compared again, and the rest carefully. What is built for size is careful from the start.
+  static constexpr int rows_at_once = 8, rows_per_look = 64;
+  FW_INLINE void compare_strip(const Axis& kept, const char* x, int64_t columns, S* gathered, Strip& best) const {
+    const bool rows_lie = plan.source.direct && kept.x == size, narrow = lie_narrow(kept), asks = from_memory && rows_lie;
     // Short rows that adjoin are gathered as one, many at a time.
     const bool adjoin = !rows_lie && !narrow && plan.along.x == kept.size * kept.x && kept.size <= 32;
-    const int64_t at_once = adjoin ? side_by_side * strip / columns : side_by_side;
+    const int64_t at_once = adjoin ? rows_at_once * strip / columns : rows_at_once;
     if (narrow) deinterleave(gathered, strip, x, count, columns);
     for (int64_t c = 0; c < columns; c += W) {
       store(best.held + c, splat<A, W>(Fold::absent()));
       store(best.places + c, splat<Index, W>(static_cast<Index>(last ? count - 1 : 0)));
     }
-    for (int64_t seen = 0, some; seen < count; seen += some) {
+    bool careful = small && Fold::guarded;
+    if constexpr (Fold::guarded) clear_flags();
+    for (int64_t seen = 0, looked_at = 0, some; seen < count; seen += some) {
       some = std::min(at_once, count - seen);
       const int64_t row = last ? count - seen - some : seen;
       const char* in = x + row * plan.along.x;
       int64_t stride = plan.along.x;
-      if (!rows_lie || narrow) {
+      if (!rows_lie) {
         stride = (adjoin ? columns : strip) * size;
         if (adjoin) reader(gathered, in, nullptr, kept, some * columns);
-        else for (int64_t r = 0; r < some && !narrow; ++r) reader(gathered + r * strip, in + r * plan.along.x, nullptr, kept, columns);
-        in = reinterpret_cast<const char*>(gathered) + (narrow ? row * stride : 0);
+        else if (!narrow) for (int64_t r = 0; r < some; ++r) reader(gathered + r * strip, in + r * plan.along.x, nullptr, kept, columns);
+        in = reinterpret_cast<const char*>(gathered);
       }
-      for (int64_t done = 0; done < some; done += side_by_side) {
-        const S* rows[side_by_side];
-        Index now[side_by_side];
-        for (int r = 0; r < side_by_side; ++r) {
+      for (int64_t done = 0; done < some; done += rows_at_once) {
+        const S* rows[rows_at_once];
+        Index now[rows_at_once];
+        for (int r = 0; r < rows_at_once; ++r) {
           const int64_t turn = std::min(done + r, some - 1), here = last ? some - 1 - turn : turn;
           rows[r] = reinterpret_cast<const S*>(in + here * stride);
           now[r] = static_cast<Index>(row + here);
         }
-        compare_rows(rows, now, asks ? (last ? -side_by_side : side_by_side) * stride : 0, columns, careful, best);
+        compare_rows(rows, now, asks ? (last ? -rows_at_once : rows_at_once) * stride : 0, columns, careful, best);
+      }
+      if (Fold::guarded && !careful && (seen + some == count || seen + some - looked_at >= rows_per_look)) {
+        settle(&best);
+        careful = spoilt<Fold>();
+        if (careful) seen = looked_at, some = 0;
+        else looked_at = seen + some;
       }
     }
   }
@@ -125,16 +121,16 @@ struct ArgColumns {
   static FW_INLINE void compare_rows(const S* const* rows, const Index* now, int64_t ahead, int64_t columns, bool careful, Strip& best) {
     const auto in_a_loop = [](auto&& act) FW_INLINED {
 #pragma GCC unroll 1
-      for (int r = 0; r < side_by_side; ++r) act(r);
+      for (int r = 0; r < rows_at_once; ++r) act(r);
     };
-    const auto compare = [&](int64_t c, auto&& load_from, auto&& each_row, auto carefully) FW_INLINED {
+    const auto compare = [&](int64_t c, auto&& load_from, auto&& each_row, auto with_care) FW_INLINED {
       auto value = load<A, W>(best.held + c).v[0];
       auto place = load<Index, W>(best.places + c).v[0];
       if (ahead) in_a_loop([&](int r) FW_INLINED { ask_for(rows[r] + c, ahead); });
       each_row([&](int r) FW_INLINED {
         auto x = load_from(rows[r] + c).v[0];
         const auto when = now[r] - decltype(place){};
-        if (Fold::guarded && carefully) {
+        if (Fold::guarded && with_care) {
           const auto better = exceeds(x, value);
           value = better ? x : value;
           place = better ? when : place;
@@ -148,17 +144,21 @@ struct ArgColumns {
       store_vector(best.held + c, value);
       store_vector(best.places + c, place);
     };
-    if (small || careful || columns < W) {  // there need not be much code for it
+    if (small || columns < W) {
       for (int64_t c = 0; c < columns; c += W) {
         const int64_t some = std::min<int64_t>(columns - c, W);
         compare(c, [some](const S* p) FW_INLINED { return some == W ? load<A, W>(p) : T::load_some(p, some).value; }, in_a_loop, careful);
       }
       return;
     }
-    for (int64_t next = 0; next < columns; next += W) {
-      compare(std::min(next, columns - W), [](const S* p) FW_INLINED { return load<A, W>(p); },
-              [](auto&& act) FW_INLINED { repeat<side_by_side>(act); }, std::false_type{});
-    }
+    const auto each_vector = [&](auto&& each_row, auto with_care) FW_INLINED {
+      for (int64_t next = 0; next < columns; next += W) {
+        compare(std::min(next, columns - W), [](const S* p) FW_INLINED { return load<A, W>(p); }, each_row, with_care);
+      }
+    };
+    if (!Fold::guarded || !careful) return each_vector([](auto&& act) FW_INLINED { repeat<rows_at_once>(act); }, std::false_type{});
+    // Row by row, as each careful step waits long for the one before.
+    for (int r = 0; r < rows_at_once; ++r, ahead = 0) each_vector([r](auto&& act) FW_INLINED { act(r); }, std::true_type{});
   }
 };
 

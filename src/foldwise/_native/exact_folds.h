@@ -217,10 +217,8 @@ using Floats = Pack<float, floats_at_once>;
 
 // Neighbours added: one of two is a float with something below, the other a float when it is moved up.
 FW_INLINE Floats sums_of_two(const bfloat* p) {
-  typedef VectorOf<std::uint32_t, floats_at_once>::type Bits;
-  typedef Floats::Vector Vector;
-  const auto both = load_vector<std::uint32_t, floats_at_once>(p);
-  return {{std::bit_cast<Vector>(Bits(both << 16)) + std::bit_cast<Vector>(Bits(both & 0xffff0000u))}};
+  const auto [even, odd] = load_by_parity<floats_at_once>(p);
+  return even + odd;
 }
 
 template <int N>

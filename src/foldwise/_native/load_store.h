@@ -99,6 +99,14 @@ FW_INLINE V by_itself(V v) {
 #endif
   return v;
 }
+// Two vectors of bfloats: those of even places, which a shift makes floats, and those of odd ones, which a mask does.
+template <int W>
+FW_INLINE std::pair<Pack<float, W>, Pack<float, W>> load_by_parity(const bfloat* p) {
+  const auto both = by_itself(load_vector<std::uint32_t, W>(p));
+  const auto floats = [](auto bits) FW_INLINED { return Pack<float, W>{{std::bit_cast<typename Pack<float, W>::Vector>(bits)}}; };
+  return {floats(both << 16), floats(both & 0xffff0000u)};
+}
+
 // What is used twice is loaded once: a compiler that folds loads into their uses would load it for each.
 template <class A, int N>
 FW_INLINE Pack<A, N> in_register(Pack<A, N> a) {

@@ -1,8 +1,9 @@
 // The words of one fold, how vectors of elements join its accumulators, and what of that depends on the fold.
 #pragma once
+#include <algorithm>
+
 #include "folds.h"
 #include "lines.h"
-#include "results.h"
 
 namespace foldwise::FOLDWISE_ISA {
 
@@ -34,7 +35,7 @@ FW_INLINE typename F::template Acc<W> joined(const typename F::template Acc<W>& 
   return joined<F, W>(a, load<typename F::Value, W>(p));
 }
 
-// Both by the units that multiply, where the fold says how.
+// Merged, and joined by one more element, by the units that multiply, where the fold says how.
 template <class F, int W>
 FW_INLINE typename F::template Acc<W> merged_aside(const typename F::template Acc<W>& a, const typename F::template Acc<W>& b) {
   if constexpr (requires { F::merge_aside(a, b); }) return F::merge_aside(a, b);
@@ -42,8 +43,7 @@ FW_INLINE typename F::template Acc<W> merged_aside(const typename F::template Ac
 }
 template <class F, int W>
 FW_INLINE typename F::template Acc<W> joined_aside(const typename F::template Acc<W>& a, const Pack<typename F::Value, W>& x) {
-  if constexpr (joins<F>) return F::join(a, x);
-  else return merged_aside<F, W>(a, F::start(x));
+  return merged_aside<F, W>(a, F::start(x));
 }
 
 // Of two vectors of bfloats, one as they lie has those of even places, shifted up, and of odd ones, masked: together that takes less
@@ -55,14 +55,16 @@ template <class F, int G, class Take>
 FW_INLINE void take_by_parity(const bfloat* p, Take&& take) {
   constexpr int W = Terms<F>::W;
   repeat<G / 2>([&](int pair) FW_INLINED {
-    const auto both = by_itself(load_vector<std::uint32_t, W>(reinterpret_cast<const std::uint32_t*>(p + 2 * pair * W)));
-    take(2 * pair, Pack<float, W>{{std::bit_cast<typename VectorOf<float, W>::type>(both << 16)}});
-    take(2 * pair + 1, Pack<float, W>{{std::bit_cast<typename VectorOf<float, W>::type>(both & 0xffff0000u)}});
+    const auto [even, odd] = load_by_parity<W>(p + 2 * pair * W);
+    take(2 * pair, even);
+    take(2 * pair + 1, odd);
   });
 }
+// Where that leaves so little to do that rows of several blocks need not ask for what comes next, either.
+template <class F> constexpr bool comes_by_parity = vector_bytes == 64 && by_parity<F, Terms<F>::L / Terms<F>::W>;
 
-// G vectors of elements, as accumulators or joining them, while what comes later is asked for; and lanes as they follow each other.
-constexpr auto asks_nothing = [](int) {};
+// G vectors of elements, as accumulators or joining them, while what comes later is asked for.
+inline constexpr auto asks_nothing = [](int) {};
 template <class F, int G, class Ask = decltype(asks_nothing)>
 FW_INLINE void start_vectors(typename Terms<F>::Acc* acc, const typename F::Source* p, Ask&& ask = {}) {
   if constexpr (by_parity<F, G>) {
@@ -84,14 +86,15 @@ FW_INLINE void join_vectors(typename Terms<F>::Acc* acc, const typename F::Sourc
     repeat<G>([&](int g) FW_INLINED { ask(g), acc[g] = joined<F, W>(acc[g], p + g * W); });
   }
 }
+// Lanes as they follow each other, and by parity again.
 template <class F, int G, class Left, class Right>
 FW_INLINE void change_pairs(typename Terms<F>::Acc* acc, Left&& left, Right&& right) {
+  using Acc = typename Terms<F>::Acc;
   if constexpr (by_parity<F, G>) {
     repeat<G / 2>([&](int pair) FW_INLINED {
-      typename Terms<F>::Acc *const one = acc + 2 * pair, *const other = one + 1;
-      const auto both = std::pair(*one, *other);
-      *one = remade<typename Terms<F>::Acc>(left, both.first, both.second);
-      *other = remade<typename Terms<F>::Acc>(right, both.first, both.second);
+      const Acc one = acc[2 * pair], other = acc[2 * pair + 1];
+      acc[2 * pair] = remade<Acc>(left, one, other);
+      acc[2 * pair + 1] = remade<Acc>(right, one, other);
     });
   }
 }

@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 
+#include "results.h"
 #include "terms.h"
 #include "units.h"
 
@@ -71,7 +72,7 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
         }
         put_in_order<F, G>(acc);
       };
-      if (full > most_widened) [[unlikely]] every_line ? fold_parted(fetch_every) : fold_parted(fetch);
+      if (__builtin_expect(full > most_widened, !of_rows)) every_line ? fold_parted(fetch_every) : fold_parted(fetch);  // short rows lose a fifth by a jump
     }
     if (widens && full && !resume && step == 0) {
       const typename F::Source* row = p + first * W;
