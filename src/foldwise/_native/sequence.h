@@ -111,7 +111,7 @@ class OpenSequence {
   template <class G>
   FW_INLINE void fold_piece(const S* p, int64_t count, typename Terms<G>::Acc* tile, bool resume, Ahead ahead) const {
     if constexpr (G::heavy) fold_into_lanes<G, 0, std::is_same_v<G, F>>(p, count * k, L * k, tile, resume, ahead);
-    else if (static_lanes && !ahead.far) fold_into_lanes<G, static_lanes, false>(p, count * k, L * k, tile, resume);
+    else if (static_lanes && !ahead.far) fold_into_lanes<G, static_lanes, false, false>(p, count * k, L * k, tile, resume);
     else fold_into_lanes<G, static_lanes, true>(p, count * k, L * k, tile, resume, ahead);
     settle(tile);
   }

@@ -45,13 +45,12 @@ struct ShortRows : ReduceWork<F> {
     typename Terms<G>::Acc tiles[(std::bit_width(static_cast<uint64_t>(most_row_blocks)) + 1) * L / W];
     Counter<G> counter{tiles, L / W};
     const int64_t some = is_exact<G> ? count : T::block;
-    const bool unasked = ahead.far ? (takes_one_step<G> || takes_lines<G>) && is_read_unasked<G>(ahead.apart)
-                                   : takes_one_step<G> || takes_lines<G> || comes_by_parity<G>;
+    const bool unasked = (takes_one_step<G> || takes_lines<G> || comes_by_parity<G>) && (is_read_unasked<G>(ahead.apart) || !ahead.distance);
     for (int64_t done = 0; done < count; done += some) {
       const int64_t here = std::min(some, count - done);
       if constexpr (has_plain_parts<G>) block_into_lanes<G>(p + done, here, counter.next());
-      else if (unasked) fold_into_lanes<G, G::heavy ? 0 : L, false, true>(p + done, here, L, counter.next(), false, ahead);
-      else fold_into_lanes<G, G::heavy ? 0 : L, std::is_same_v<G, F>, true>(p + done, here, L, counter.next(), false, ahead);
+      else if (unasked) fold_into_lanes<G, G::heavy ? 0 : L, false>(p + done, here, L, counter.next());
+      else fold_into_lanes<G, G::heavy ? 0 : L, std::is_same_v<G, F>>(p + done, here, L, counter.next(), false, ahead);
       counter.push();
     }
     return fold_lane_vectors<G>(counter.whole());
@@ -65,25 +64,25 @@ struct ShortRows : ReduceWork<F> {
     if (asks) fetch_lines(reinterpret_cast<const char*>(p) + ahead.distance, count * size, ahead.apart);
     if (count < W) return Terms<G>::load_some(p, count);
     typename Terms<G>::Acc lanes[L / W];
-    block_into_lanes<G>(p, count, lanes, ahead);
+    block_into_lanes<G>(p, count, lanes);
     return fold_lane_vectors<G>(lanes);
   }
 
   template <class G>
-  static FW_INLINE void block_into_lanes(const S* p, int64_t count, typename Terms<G>::Acc* lanes, Ahead ahead = {}) {
+  static FW_INLINE void block_into_lanes(const S* p, int64_t count, typename Terms<G>::Acc* lanes) {
     if constexpr (has_plain_parts<G>) {
       Acc plain[L / W];
       careful_tile(L / W, plain, lanes, [&]<class H>(H, auto* lanes_of_h) FW_INLINED {
         fold_into_lanes<H, L, false>(p, count, L, lanes_of_h);
       });
     } else {
-      fold_into_lanes<G, L, false, true>(p, count, L, lanes, false, ahead);
+      fold_into_lanes<G, L, false>(p, count, L, lanes);
     }
   }
 
   template <class G, bool in_floats = false, class Give>
   FW_INLINE void each_row(const char* x, int64_t stride, int64_t rows, Give&& give) const {
-    const Ahead ahead = prefetch ? ahead_of(plan.count * size, stride) : Ahead{0, false, 0, false};
+    const Ahead ahead = prefetch ? ahead_of(plan.count * size, stride) : Ahead{0};
     each_row_by<G>([&](int64_t i) FW_INLINED {
       return row_vector<G, in_floats>(reinterpret_cast<const S*>(x + i * stride), plan.count, ahead);
     }, rows, give);

@@ -60,7 +60,7 @@ FW_INLINE void take_by_parity(const bfloat* p, Take&& take) {
     take(2 * pair + 1, odd);
   });
 }
-// Where that leaves so little to do that rows of several blocks lose by asking for what is in cache.
+// Where that leaves so little to do that rows of several blocks need not ask for what comes next, either.
 template <class F> constexpr bool comes_by_parity = vector_bytes == 64 && by_parity<F, Terms<F>::L / Terms<F>::W>;
 
 // G vectors of elements, as accumulators or joining them, while what comes later is asked for.

@@ -20,7 +20,7 @@ struct Tiles : Room {
 
 // Lane l of `lanes` folds elements l, l + lanes, ... left to right; a lane without an element is absent. A block may
 // come in pieces: all but the last are whole steps, all but the first `resume` on the tile. Of rows there may be few steps.
-template <class F, int static_lanes, bool prefetch, bool of_rows = false>
+template <class F, int static_lanes, bool prefetch, bool of_rows = !prefetch>
 FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64_t runtime_lanes,
                                typename Terms<F>::Acc* tile, bool resume = false, Ahead ahead = {}) {
   using T = Terms<F>;
@@ -58,9 +58,10 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
         }
       }
     }
-    // Of rows, a few steps are done as soon with vectors that are widened, and what comes from memory comes a little sooner so.
-    constexpr bool parts = by_parity<F, G> && !(of_rows && prefetch), widens = !parts || of_rows;
-    if constexpr (parts) {
+    // A few steps are done as soon with vectors that are widened.
+    constexpr int64_t most_widened = of_rows ? 2 : 0;
+    constexpr bool widens = !by_parity<F, G> || most_widened > 0;
+    if constexpr (by_parity<F, G>) {
       const auto fold_parted = [&](auto&& ask) FW_INLINED {
         if (resume) put_by_parity<F, G>(acc);
         for (; step < full; ++step) {
@@ -71,8 +72,7 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
         }
         put_in_order<F, G>(acc);
       };
-      const bool parted = of_rows ? full > 2 && !ahead.far : full > 0;
-      if (__builtin_expect(parted, !of_rows)) every_line ? fold_parted(fetch_every) : fold_parted(fetch);  // short rows lose a fifth by a jump
+      if (__builtin_expect(full > most_widened, !of_rows)) every_line ? fold_parted(fetch_every) : fold_parted(fetch);  // short rows lose a fifth by a jump
     }
     if (widens && full && !resume && step == 0) {
       const typename F::Source* row = p + first * W;
