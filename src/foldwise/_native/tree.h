@@ -58,7 +58,7 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
         }
       }
     }
-    // A few steps are done as soon with vectors that are widened.
+    // A few steps are done as soon with vectors that are widened, and rows that take no more lose a fifth by a jump.
     constexpr int64_t most_widened = of_rows ? 2 : 0;
     constexpr bool widens = !by_parity<F, G> || most_widened > 0;
     if constexpr (by_parity<F, G>) {
@@ -72,7 +72,7 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
         }
         put_in_order<F, G>(acc);
       };
-      if (__builtin_expect(full > most_widened, !of_rows)) every_line ? fold_parted(fetch_every) : fold_parted(fetch);  // short rows lose a fifth by a jump
+      if (__builtin_expect(full > most_widened, !of_rows)) every_line ? fold_parted(fetch_every) : fold_parted(fetch);
     }
     if (widens && full && !resume && step == 0) {
       const typename F::Source* row = p + first * W;
