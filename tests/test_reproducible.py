@@ -105,7 +105,15 @@ def test_neighbouring_sequences_are_walked_together(fold: Fold, dtype: str) -> N
     walk_together(fold, dtype, (9, 24, 56 * 56))
 
 
-@pytest.mark.parametrize(("dtype", "shape"), [("float64", (113, 48, 28 * 28)), ("float32", (1_799, 51, 10 * 10))])
+@EVERY_FLOAT
+@EVERY_REDUCTION
+def test_stretches_begin_at_any_lane(fold: Fold, dtype: str) -> None:
+    """A step that one stretch begins the next ones fill up, be it in plain arithmetic or with care."""
+    for outer, kept, stretch in ((7, 3, 28 * 28), (80, 2, 257), (9, 4, 1000), (3, 2, 2049)):
+        walk_together(fold, dtype, (outer, kept, stretch))
+
+
+@pytest.mark.parametrize(("dtype", "shape"), [("float64", (1_129, 40, 10 * 10)), ("float32", (1_799, 51, 10 * 10))])
 @EVERY_REDUCTION
 def test_neighbouring_sequences_wait_for_whole_blocks(fold: Fold, dtype: str, shape: tuple[int, ...]) -> None:
     """Larger than caches, in stretches that are no whole steps."""

@@ -7,7 +7,7 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
-// `k` sequences where they lie interleaved. Every stretch but the last is whole steps. Plain arithmetic runs over a span
+// `k` sequences where they lie interleaved; then every stretch but the last is whole steps. Plain arithmetic runs over a span
 // of blocks under one check; where it left its range, the span is walked again block by block, and a block that left it
 // by itself again in careful arithmetic.
 template <class F, int static_lanes>
@@ -18,6 +18,7 @@ class OpenSequence {
   using Acc = typename T::Acc;
   using CarefulAcc = typename Terms<C>::Acc;
   static constexpr int L = T::L, most_log = 3;
+  static constexpr bool begins_anywhere = static_lanes && !any_order<F>;
 
   const int64_t k, vectors;
   Counter<C> counter;
@@ -57,7 +58,7 @@ class OpenSequence {
         ahead = {lead - reinterpret_cast<const char*>(p), true, L * k * size / slowness};
         lead += some * k * size / slowness;
       }
-      fold_piece<F>(p, some, open_tile(), position % T::block > 0, ahead);
+      fold_piece<F>(p, some, open_tile(), position % T::block, ahead);
       if constexpr (of_truths<F>) decided = k == 1 && decides(open_tile());
       position += some;
       p = end;
@@ -108,12 +109,43 @@ class OpenSequence {
     if constexpr (F::guarded) left_range |= spoilt<F>();
   }
 
+  // A piece that begins so many elements into a block.
   template <class G>
-  FW_INLINE void fold_piece(const S* p, int64_t count, typename Terms<G>::Acc* tile, bool resume, Ahead ahead) const {
+  FW_INLINE void fold_piece(const S* p, int64_t count, typename Terms<G>::Acc* tile, int64_t into_block, Ahead ahead) const {
+    if constexpr (begins_anywhere) {
+      if (const int64_t lane = into_block % L) {
+        const int64_t some = std::min(count, L - lane);
+        fill_up<G>(p, some, tile, lane);
+        p += some;
+        count -= some;
+      }
+    }
+    const bool resume = into_block > 0;
     if constexpr (G::heavy) fold_into_lanes<G, 0, std::is_same_v<G, F>>(p, count * k, L * k, tile, resume, ahead);
     else if (static_lanes && !ahead.far) fold_into_lanes<G, static_lanes, false, false>(p, count * k, L * k, tile, resume);
     else fold_into_lanes<G, static_lanes, true>(p, count * k, L * k, tile, resume, ahead);
     settle(tile);
+  }
+
+  // What is left of a step that another piece began, from some lane on.
+  template <class G>
+  static FW_OUTLINE void fill_up(const S* p, int64_t count, typename Terms<G>::Acc* tile, int64_t lane) {
+    using A = typename G::Value;
+    constexpr int W = T::W;
+    tile += lane / W;
+    for (int64_t filled = lane % W; count; filled = 0, ++tile) {
+      const int64_t some = std::min(count, W - filled);
+      Pack<A, W> x = some == W ? load<A, W>(p) : Terms<G>::some(p, some);
+      if (filled) {
+        A moved[2 * W];
+        store(moved, splat<A, W>(G::absent()));
+        store(moved + filled, x);
+        x = load<A, W>(moved);
+      }
+      *tile = joined<G, W>(*tile, x);
+      p += some;
+      count -= some;
+    }
   }
 
   FW_OUTLINE void end_block(Walk walk) {
@@ -145,11 +177,10 @@ class OpenSequence {
         walk(first, count, [&](const char* p, int64_t some, const char* next) { take(elements(p), some, elements(next), walk); });
         if (position % T::block) end_block(walk);
       } else {
-        bool resume = false;
-        walk(first, count, [&](const char* p, int64_t some, const char*) {
-          fold_piece<C>(elements(p), some, counter.next(), resume, {});
-          resume = true;
-        });
+        const Room block(count * k * static_cast<int64_t>(sizeof(S)));  // in one piece
+        S* to = reinterpret_cast<S*>(block.begin());
+        walk(first, count, [&](const char* p, int64_t some, const char*) { to = std::copy_n(elements(p), some * k, to); });
+        fold_piece<C>(elements(block.begin()), count, counter.next(), 0, {});
         counter.push();
       }
       span_start = position;
@@ -203,8 +234,8 @@ struct Sequence : ReduceWork<F> {
     return fit;
   }
 
-  // Stretches need not be whole steps of what is folded in any order.
-  static constexpr int64_t step = any_order<F> && part == Part::none ? 1 : L;
+  // Stretches need not be whole steps of what is folded one sequence at a time, or in any order.
+  static constexpr int64_t step = static_lanes || (any_order<F> && part == Part::none) ? 1 : L;
   static constexpr SequenceFold told{
       size, effort, T::block, step, sizeof(Open), L / W * static_cast<int64_t>(sizeof(CarefulAcc)),
       Open::plain_tiles * (L / W) * static_cast<int64_t>(sizeof(Acc)), open, take, fetch, end, join_tiles,
