@@ -54,9 +54,9 @@ struct Cursor {
     out += steps * axes[a].out;
   }
 
-  // Forward by some steps of the innermost axis that do not pass its end, carrying into the axes outside.
-  FW_INLINE void advance(int64_t steps) {
-    int a = rank - 1;
+  // Forward by some steps of the innermost axis, or of one outside it, that do not pass its end, carrying into those further out.
+  FW_INLINE void advance(int64_t steps, int outside = 0) {
+    int a = rank - 1 - outside;
     if (a < 0) return;
     index[a] += steps;
     move(a, steps);
@@ -69,7 +69,9 @@ struct Cursor {
     }
   }
 
-  FW_INLINE int64_t left_in_line() const { return rank ? axes[rank - 1].size - index[rank - 1] : 1; }
+  FW_INLINE int64_t left_in_line() const { return left(1); }
+  FW_INLINE int64_t lines_left() const { return left(2); }
+  FW_INLINE int64_t left(int inner) const { return rank >= inner ? axes[rank - inner].size - index[rank - inner] : 1; }
 };
 
 // The innermost axis that is kept; of a single output, a point.

@@ -54,12 +54,11 @@ struct Onward {
 
 // Row r goes to lane r mod L, `width` native vectors of columns wide: a row of the tile for each lane. From a cache, where there
 // are blocks of rows to be joined lane by lane, or too little for branches, a lane at a time stays in registers.
-template <class F>
+template <class F, int group>
 FW_INLINE void fold_rows_by_lane(const Rows<typename F::Source>& rows, int64_t lanes, int64_t width,
                                  typename Terms<F>::Acc* tile) {
   using T = Terms<F>;
   constexpr int W = T::W;
-  constexpr int group = F::heavy ? 1 : 4;
   for (int64_t lane = 0; lane < lanes; ++lane) {
     typename T::Acc* out = tile + lane * width;
     if (lane >= rows.count) {
@@ -167,8 +166,8 @@ FW_INLINE void fold_rows_in_order(const Rows<typename F::Source>& rows, int64_t 
   while (row < rows.count) fold(std::integral_constant<int, 1>{});
 }
 
-// As suits the fold, and where the rows are.
-template <class F>
+// As suits the fold, and where the rows are: in cache `narrow` ones, if it says so.
+template <class F, bool narrow = false>
 FW_INLINE void fold_rows_into_lanes(const Rows<typename F::Source>& rows, int64_t lanes, int64_t width, bool from_memory,
                                     typename Terms<F>::Acc* tile) {
   if constexpr (any_order<F>) {
@@ -177,7 +176,7 @@ FW_INLINE void fold_rows_into_lanes(const Rows<typename F::Source>& rows, int64_
     if constexpr (!is_rare<F>) {
       if (from_memory) return fold_rows_streaming<F>(rows, lanes, width, tile);
     }
-    fold_rows_by_lane<F>(rows, lanes, width, tile);
+    fold_rows_by_lane<F, narrow || F::heavy ? 1 : 4>(rows, lanes, width, tile);
   }
 }
 
@@ -254,21 +253,47 @@ FW_INLINE const typename Terms<F>::Acc* fold_rows_by_branch(const Rows<typename 
   return waiting[levels];
 }
 
+// More than two rows and no more than lanes, a vector or a few wide: of four at a time the first two halvings are done before
+// anything is kept.
+template <class F>
+FW_INLINE const typename Terms<F>::Acc* fold_rows_by_fours(const Rows<typename F::Source>& rows, int64_t width,
+                                                           typename Terms<F>::Acc* tile) {
+  using T = Terms<F>;
+  const int64_t half = std::bit_floor(static_cast<uint64_t>(rows.count - 1)), quarter = half / 2;
+  for (int64_t lane = 0; lane < quarter; ++lane) {
+    const auto pair = [&](int64_t row, int64_t column) FW_INLINED {
+      const auto one = T::load(rows(row) + column);
+      return row + half < rows.count ? F::merge(one, T::load(rows(row + half) + column)) : one;
+    };
+    for (int64_t v = 0; v < width; ++v) {
+      tile[lane * width + v] = F::merge(pair(lane, v * T::W), pair(lane + quarter, v * T::W));
+    }
+  }
+  fold_lanes<F>(tile, quarter, width);
+  return tile;
+}
+
 // All rows of at most one block; returns the row of results in the tile, which has room for `lanes` rows and one for each level.
 template <class F>
 FW_INLINE const typename Terms<F>::Acc* fold_rows(const Rows<typename F::Source>& rows, int64_t lanes, int64_t width,
                                                   bool from_memory, typename Terms<F>::Acc* tile) {
   using T = Terms<F>;
-  if constexpr (!F::heavy && !one_way<F>) {
+  constexpr bool by_branch = !F::heavy && !one_way<F>;
+  if constexpr (by_branch) {
     // About eight rows side by side: more of them fight for places in the first cache. From memory there may be more, of each a
     // line at a time; in cache as much as there are registers for.
     constexpr int few_branches = 8, group = 4, line = vector_bytes == 32 && sizeof(typename T::S) > 2 ? 2 : group;
     const bool wide = width >= group, few = rows.count <= few_branches * (from_memory ? 40 : 8);
-    if (wide && few && from_memory && !any_order<F>) return fold_rows_by_branch<F, few_branches, line>(rows, width, true, tile);
-    if (wide && few && !from_memory) return fold_rows_by_branch<F, few_branches, group>(rows, width, false, tile);
+    if constexpr (vector_bytes == 64 && sizeof(typename T::S) > 2) {  // one loop for both does it: the others would be slower for it
+      if (wide && few && !(any_order<F> && from_memory)) return fold_rows_by_branch<F, few_branches, group>(rows, width, from_memory, tile);
+    } else {
+      if (wide && few && from_memory && !any_order<F>) return fold_rows_by_branch<F, few_branches, line>(rows, width, true, tile);
+      if (wide && few && !from_memory) return fold_rows_by_branch<F, few_branches, group>(rows, width, false, tile);
+    }
     if (wide && !from_memory) return fold_rows_by_branch<F, std::max(32, T::L / 2), group>(rows, width, false, tile);
+    if (!any_order<F> && !from_memory && rows.count > 2 && rows.count <= T::L) return fold_rows_by_fours<F>(rows, width, tile);
   }
-  fold_rows_into_lanes<F>(rows, lanes, width, from_memory, tile);
+  fold_rows_into_lanes<F, by_branch>(rows, lanes, width, from_memory, tile);  // in cache those are left that are narrow
   fold_lanes<F>(tile, lanes, width);
   return tile;
 }

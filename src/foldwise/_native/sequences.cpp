@@ -57,6 +57,19 @@ constexpr int64_t turn_bytes = 2048;           // of elements that do not lie in
 constexpr int64_t company_chunk_bytes = 1 << 20;
 constexpr int64_t room_on_stack = 4 << 10;  // where each of a company keeps what short rows leave: its own costs them a third of their time
 
+// A short stretch, in vectors that mostly do not lie across two lines of cache, the last of which reaches back: a call takes as long
+// as some hundred bytes do.
+FW_INLINE void copy_stretch(char* to, const char* from, int64_t bytes) {
+  constexpr int vector = std::min(vector_bytes, 32), most = 2048;
+  if (bytes < vector || bytes > most) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  const auto copy = [&](int64_t at) FW_INLINED { store_vector(to + at, load_vector<char, vector>(from + at)); };
+  for (int64_t at = 0; at + vector <= bytes; at += vector) copy(at);
+  copy(bytes - vector);
+}
+
 struct Sequences {
   const ReducePlan& plan;
   const SequenceFold& fold;
@@ -123,15 +136,31 @@ struct Sequences {
         }
       } else {
         if (fetched) fetch_ahead(from.x, some, line.x, 4096);
-        for (int64_t done = 0; done < some;) {
-          const int64_t here = std::min(some - done, from.left_in_line());
-          std::memcpy(gathered.begin() + done * step, from.x, here * step);
-          from.advance(here);
-          done += here;
-        }
+        copy_lines(gathered.begin(), from, some);
       }
       visit(gathered.begin(), some, nullptr);
       count -= some;
+    }
+  }
+
+  // Of lines that lie apart what comes next, one after the other. Where whole ones do, only their distance is asked.
+  FW_INLINE void copy_lines(char* to, Cursor& from, int64_t count) const {
+    const int64_t step = k * fold.item, apart = plan.fold[plan.fold_rank - 2].x;
+    while (count) {
+      const int64_t here = std::min(count, from.left_in_line());
+      if (here < line.size) {
+        copy_stretch(to, from.x, here * step);
+        to += here * step;
+        count -= here;
+        from.advance(here);
+        continue;
+      }
+      const char* x = from.x;
+      int64_t lines = 0;
+      for (const int64_t most = from.lines_left(); lines < most && count >= here; ++lines, x += apart, to += here * step, count -= here) {
+        copy_stretch(to, x, here * step);
+      }
+      from.advance(lines, 1);
     }
   }
 
@@ -227,7 +256,7 @@ struct Sequences {
             const int64_t before = done * line.size % fold.block, all = before + line.size;
             const int64_t taken = done + 1 < lines ? all / fold.block * fold.block : all;
             fetch_lines(p + later * next_to.x + (i + later < sequences ? 0 : to_next), stretch, true);
-            std::memcpy(here + before * fold.item, p, stretch);
+            copy_stretch(here + before * fold.item, p, stretch);
             if (!taken) return;
             fold.take(state, here, taken, nullptr, again);
             std::memcpy(here, here + taken * fold.item, (all - taken) * fold.item);
