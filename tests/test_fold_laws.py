@@ -256,6 +256,23 @@ def test_the_mean_of_integers_is_exact(dtype: str) -> None:
             assert (int(whole) - math.trunc(exact)) % 2**64 == 0
 
 
+def test_the_mean_of_integers_whose_sums_doubles_may_not_hold_is_exact() -> None:
+    """Sums near 2^51 and 2^52, of both signs, beside small ones: alone, and a vector of them."""
+    count = 2**21 - 3
+    fillings = (2**31 - 1, -(2**31), 2**30, -(2**30) - 1, 2**30 + 2, 5, -7, 0, 2**29)
+    x = np.repeat(np.array(fillings, np.int32)[:, None], count, axis=1)
+    x[:, 0] = [2**31 - 2, 1 - 2**31, 2**30 + 5, -(2**30), -1, 6, -8, 1, 0]
+    sums = [value * (count - 1) + int(first) for value, first in zip(fillings, x[:, 0], strict=True)]
+    wanted = [float(Fraction(total, count)) for total in sums]
+    assert max(sums) > 2**51 > sorted(sums)[-2]
+    assert np.array_equal(fw.mean(x, axis=1), wanted)
+    assert np.array_equal(fw.mean(np.ascontiguousarray(x.T), axis=0), wanted)
+    assert [fw.mean(row) for row in x] == wanted
+    few = np.array([fillings, fillings[::-1], fillings[3:] + fillings[:3]], np.int32)
+    totals = few.sum(axis=0, dtype=np.int64)
+    assert np.array_equal(fw.mean(few, axis=0), [float(Fraction(int(total), 3)) for total in totals])
+
+
 @EVERY_INTEGER
 def test_the_mean_of_chosen_integers_is_exact(dtype: str) -> None:
     """Though their sum is beyond 64 bits."""

@@ -271,6 +271,22 @@ FW_INLINE Pack<typename Fold::Value, N> ended_float(const typename Fold::templat
   return load<A, N>(memory);
 }
 
+// Doubles hold whole numbers of so many bits, signs included, and divide them as they should be. False if not all are as small.
+template <class A, int N, class Out>
+FW_INLINE bool divide_small(const Pack<A, N>& sums, int64_t count, Out* quotients) {
+  constexpr int bits = 52;
+  typedef typename VectorOf<uint64_t, Pack<A, N>::width>::type Words;
+  typedef typename VectorOf<double, Pack<A, N>::width>::type Doubles;
+  Words beyond{};
+  for (auto sum : sums.v) beyond |= ((Words)sum + (uint64_t{1} << (bits - 1))) >> bits;
+  if (lanes_where(beyond != 0) || count >> bits) return false;
+  for (int c = 0; c < Pack<A, N>::chunks; ++c) {
+    const auto whole = std::bit_cast<Doubles>((Words)sums.v[c] + std::bit_cast<uint64_t>(0x1.8p52)) - 0x1.8p52;
+    store_vector(quotients + c * Pack<A, N>::width, whole / static_cast<double>(count));
+  }
+  return true;
+}
+
 // The same of integers, too; false when one did not fit.
 template <class Fold, int N>
 FW_OUTLINE bool ended(const typename Fold::template Acc<N>& a, const Finish& finish, typename Fold::Value* out) {
@@ -279,6 +295,9 @@ FW_OUTLINE bool ended(const typename Fold::template Acc<N>& a, const Finish& fin
     return true;
   } else {
     const auto whole = Fold::result(a);
+    if constexpr (std::is_same_v<typename Fold::Value, int64_t>) {
+      if (finish.ending == Ending::ratio && divide_small(whole, finish.count, out)) return true;
+    }
     Judge judge{finish};
     for (int i = 0; i < N; ++i) out[i] = static_cast<typename Fold::Value>(judge(whole[i]));
     return judge.fits;

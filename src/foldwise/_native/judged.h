@@ -34,27 +34,20 @@ struct JudgedSum {
   template <int N> static FW_INLINE Acc<N> lift(const Acc<N>& a) { return a; }
   template <int N> static FW_OUTLINE Pack<A, N> judged(const Acc<N>& a, Judge& judge) {
     A out[N];
-    if (judge.finish.ending == Ending::ratio && divide_small<N>(a, judge.finish.count, out)) return load<A, N>(out);
+    if (judge.finish.ending == Ending::ratio && is_short<N>(a) && divide_small(a.low, judge.finish.count, out)) return load<A, N>(out);
     for (int i = 0; i < N; ++i) out[i] = A(judge((static_cast<__int128>(a.high[i]) << 64) | a.low[i]));
     return load<A, N>(out);
   }
 
  private:
-  // Doubles hold sums as small as that, of which all are, and then divide them as they should be.
-  template <int N> static FW_INLINE bool divide_small(const Acc<N>& a, int64_t count, A* quotients) {
-    constexpr int chunks = Pack<A, N>::chunks, bits = 52;
+  // Whether the low words are all there is, signs included.
+  template <int N> static FW_INLINE bool is_short(const Acc<N>& a) {
     typename Pack<uint64_t, N>::Vector beyond{};
-    for (int c = 0; c < chunks; ++c) {
-      const auto low = a.low.v[c], sign = (decltype(low))((decltype(a.high.v[c]))low >> 63);
-      beyond |= ((decltype(low))a.high.v[c] ^ sign) | (low + (uint64_t{1} << (bits - 1))) >> bits;
+    for (int c = 0; c < Pack<A, N>::chunks; ++c) {
+      const auto high = a.high.v[c];
+      beyond |= (typename Pack<uint64_t, N>::Vector)(high ^ ((decltype(high))a.low.v[c] >> 63));
     }
-    if (lanes_where(beyond != 0) || count >> bits) return false;
-    for (int c = 0; c < chunks; ++c) {
-      typedef typename VectorOf<double, Pack<A, N>::width>::type Doubles;
-      const auto sums = std::bit_cast<Doubles>(a.low.v[c] + std::bit_cast<uint64_t>(0x1.8p52)) - 0x1.8p52;
-      store_vector(quotients + c * Pack<A, N>::width, sums / static_cast<double>(count));
-    }
-    return true;
+    return !lanes_where(beyond != 0);
   }
 };
 
