@@ -284,7 +284,7 @@ FW_INLINE const typename Terms<F>::Acc* fold_rows(const Rows<typename F::Source>
     // line at a time; in cache as much as there are registers for.
     constexpr int few_branches = 8, group = 4, line = vector_bytes == 32 && sizeof(typename T::S) > 2 ? 2 : group;
     const bool wide = width >= group, few = rows.count <= few_branches * (from_memory ? 40 : 8);
-    if constexpr (vector_bytes == 64 && sizeof(typename T::S) > 2) {  // one loop for both does it: the others would be slower for it
+    if constexpr (vector_bytes == 64 && sizeof(typename T::S) > 2) {  // one loop for both; sixteen bits would be slower for it
       if (wide && few && !(any_order<F> && from_memory)) return fold_rows_by_branch<F, few_branches, group>(rows, width, from_memory, tile);
     } else {
       if (wide && few && from_memory && !any_order<F>) return fold_rows_by_branch<F, few_branches, line>(rows, width, true, tile);

@@ -7,7 +7,7 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
-// `k` sequences where they lie interleaved; then every stretch but the last is whole steps. Plain arithmetic runs over a span
+// `k` sequences where they lie interleaved. Without `static_lanes` every stretch but the last is whole steps. Plain arithmetic runs over a span
 // of blocks under one check; where it left its range, the span is walked again block by block, and a block that left it
 // by itself again in careful arithmetic.
 template <class F, int static_lanes>
@@ -234,12 +234,12 @@ struct Sequence : ReduceWork<F> {
     return fit;
   }
 
-  // Stretches need not be whole steps of what is folded one sequence at a time, or in any order.
-  static constexpr int64_t step = static_lanes || (any_order<F> && part == Part::none) ? 1 : L;
+  // What is folded in any order has no steps.
+  static constexpr int64_t step = any_order<F> && part == Part::none ? 1 : L;
   static constexpr SequenceFold told{
       size, effort, T::block, step, sizeof(Open), L / W * static_cast<int64_t>(sizeof(CarefulAcc)),
       Open::plain_tiles * (L / W) * static_cast<int64_t>(sizeof(Acc)), open, take, fetch, end, join_tiles,
-      finish, read, part, std::is_floating_point_v<A>, give};
+      finish, read, static_lanes != 0, part, std::is_floating_point_v<A>, give};
 };
 
 }  // namespace foldwise::FOLDWISE_ISA

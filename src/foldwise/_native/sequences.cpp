@@ -57,8 +57,8 @@ constexpr int64_t turn_bytes = 2048;           // of elements that do not lie in
 constexpr int64_t company_chunk_bytes = 1 << 20;
 constexpr int64_t room_on_stack = 4 << 10;  // where each of a company keeps what short rows leave: its own costs them a third of their time
 
-// A short stretch, in vectors that mostly do not lie across two lines of cache, the last of which reaches back: a call takes as long
-// as some hundred bytes do.
+// A short stretch, in vectors that mostly do not lie across two lines of cache, the last of which reaches back: memcpy takes as long
+// for the call as for some hundred bytes.
 FW_INLINE void copy_stretch(char* to, const char* from, int64_t bytes) {
   constexpr int vector = std::min(vector_bytes, 32), most = 2048;
   if (bytes < vector || bytes > most) {
@@ -94,13 +94,18 @@ struct Sequences {
         k(one ? 1 : p.kept[p.kept_rank - 1].size),
         unit_rank(one ? p.kept_rank : p.kept_rank - 1),
         line(p.fold_rank ? p.fold[p.fold_rank - 1] : Axis{1, f.item, 0, 0}),
-        as_they_lie(p.source.direct && line.x == k * f.item &&
-                    (p.fold_rank <= 1 || (line.size % f.lanes == 0 && line.size * 8 >= f.block))),
+        as_they_lie(p.source.direct && line.x == k * f.item && (p.fold_rank <= 1 || lines_are_long(f))),
         tile_bytes(f.tile * k),
         plain_bytes(f.plain_room * k) {
     for (int a = 0; a < unit_rank; ++a) units *= plan.kept[a].size;
     std::copy_n(plan.fold, plan.fold_rank, elements);
     if (k > 1) elements[plan.fold_rank - 1] = {line.size * k, line.x / k, 0, 0};
+  }
+
+  // So long that taking them one by one costs less than a copy; where a step goes on in the next line, that costs more.
+  bool lines_are_long(const SequenceFold& f) const {
+    constexpr int64_t least_bytes = 1536;
+    return line.size % f.lanes == 0 ? line.size * 8 >= f.block : f.anywhere && line.size * f.item >= least_bytes;
   }
 
   Cursor kept_cursor(int64_t unit) const { return Cursor(plan.kept, unit_rank, plan.source.x, plan.source.mask, unit); }
@@ -143,7 +148,7 @@ struct Sequences {
     }
   }
 
-  // Of lines that lie apart what comes next, one after the other. Where whole ones do, only their distance is asked.
+  // So many elements of lines that lie apart. Whole lines are a fixed distance apart as long as the axis outside does not end.
   FW_INLINE void copy_lines(char* to, Cursor& from, int64_t count) const {
     const int64_t step = k * fold.item, apart = plan.fold[plan.fold_rank - 2].x;
     while (count) {

@@ -23,6 +23,7 @@ struct SequenceFold {
   void (*join)(char* tiles, const char* parts, int64_t chunks, int64_t k);
   bool (*finish)(const ReducePlan& plan, const void* reduction, char* tile, int64_t k, char* out);
   void (*read)(const void* reduction, char* to, Cursor& from, int64_t count);
+  bool anywhere = false;                    // whether a stretch may begin in the middle of a step
 
   // Where there is a loop for several: its part, whether it accumulates floats, and a span of elements that the loop took, if they
   // raised nothing that plain arithmetic is not good for.
