@@ -115,7 +115,7 @@ def test_arrays_larger_than_one_step(dtype: str, threads: int) -> None:
 # A long row; rows of several lengths; stretches of a sequence that lie apart; many rows side by side, and few.
 SHARED: tuple[tuple[tuple[int, ...], Any], ...] = (
     *(((200_001,), None), ((1100, 200), 1), ((37, 7001), 1), ((6, 3, 64 * 200), (0, 2)), ((9, 6, 2144), (0, 2))),
-    *(((9, 5, 2149), (0, 2)),),
+    ((9, 5, 2149), (0, 2)),
     *(((1600, 700), 0), ((1555, 704), 0), ((8, 40_003), 0), ((33, 5000), 0), ((3, 130, 1029), 1), ((1024, 129), 0)),
 )
 

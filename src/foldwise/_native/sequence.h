@@ -7,9 +7,9 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
-// `k` sequences where they lie interleaved. Without `static_lanes` every stretch but the last is whole steps. Plain arithmetic runs over a span
-// of blocks under one check; where it left its range, the span is walked again block by block, and a block that left it
-// by itself again in careful arithmetic.
+// `k` sequences where they lie interleaved. Without `static_lanes` every stretch but the last is whole steps. Plain arithmetic
+// runs over a span of blocks under one check; where it left its range, the span is walked again block by block, and a block that
+// left it by itself again in careful arithmetic.
 template <class F, int static_lanes>
 class OpenSequence {
   using T = Terms<F>;
