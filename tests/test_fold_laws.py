@@ -132,7 +132,27 @@ def test_next_to_nothing_and_no_number_are_true(dtype: str) -> None:
             assert fw.any(x)
             assert fw.all(x) == (length == 1)
             assert fw.all(np.full(length, value, kind))
-    assert not fw.any(np.array([0.0, -0.0], kind))
+    for length in (1, 9, 100, 3000):
+        noughts = np.zeros(length, kind)
+        noughts[::2] = -0.0
+        assert not fw.any(noughts)
+        assert not fw.all(noughts)
+        one_less = np.full(length, -1, kind)
+        one_less[length // 2] = -0.0
+        assert not fw.all(one_less)
+
+
+@pytest.mark.parametrize("dtype", cases.INTEGERS)
+def test_each_bit_is_true(dtype: str) -> None:
+    bits = 1 << np.arange(8 * np.dtype(dtype).itemsize, dtype=np.dtype(dtype).str.replace("i", "u"))
+    values = bits.view(dtype)
+    assert fw.all(values)
+    for length in (1, 9, 100, 3000):
+        x = np.zeros((length, values.size), dtype)
+        x[length // 2] = values
+        for layout in (x, np.asfortranarray(x)):
+            assert fw.any(layout, axis=0).all()
+            assert fw.all(layout, axis=0).all() == (length == 1)
 
 
 # ---- norms

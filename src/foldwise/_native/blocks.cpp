@@ -3,7 +3,9 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
-#define FOLDWISE_HERE(T) template Gather<T> gather_for<T>(const Source&);
+#define FOLDWISE_HERE(T)                           \
+  template Gather<T> gather_for<T>(const Source&); \
+  template struct Reader<T>;
 FOLDWISE_EACH_COLUMN(FOLDWISE_HERE)
 #undef FOLDWISE_HERE
 

@@ -196,7 +196,7 @@ Gather<T> gather_for(const Source& source) {
 #define FOLDWISE_EACH_SHORT(X) X(std::int8_t) X(std::int16_t) X(std::uint8_t) X(std::uint16_t)
 #define FOLDWISE_EACH_SCANNED(X) X(half) X(bfloat) X(float) X(double) X(std::int32_t) X(int64_t) X(uint64_t)
 #define FOLDWISE_EACH_COLUMN(X) FOLDWISE_EACH_SCANNED(X) FOLDWISE_EACH_SHORT(X)
-#define FOLDWISE_EACH_VALUE(X) X(float) X(double) X(std::int32_t) X(int64_t) X(uint64_t) FOLDWISE_EACH_SHORT(X)
+#define FOLDWISE_EACH_VALUE(X) X(float) X(double) X(std::int32_t) X(std::uint32_t) X(int64_t) X(uint64_t) FOLDWISE_EACH_SHORT(X)
 #define FOLDWISE_ELSEWHERE(T) extern template Gather<T> gather_for<T>(const Source&);
 FOLDWISE_EACH_COLUMN(FOLDWISE_ELSEWHERE)
 #undef FOLDWISE_ELSEWHERE
@@ -232,6 +232,10 @@ struct Reader {
     }
   }
 };
+
+#define FOLDWISE_ELSEWHERE(T) extern template struct Reader<T>;
+FOLDWISE_EACH_COLUMN(FOLDWISE_ELSEWHERE)
+#undef FOLDWISE_ELSEWHERE
 
 // The value of the accumulator type that changes nothing, in a source's own dtype.
 template <class T, class A>

@@ -53,41 +53,37 @@ struct Extreme : CarefulExtreme<S, A, largest, false> {
 template <class S, class A> using Max = Extreme<S, A, true>;
 template <class S, class A> using Min = Extreme<S, A, false>;
 
-// Truth as 1 and 0; what is not 0 is true, NaN too.
+// Whether any or all elements are not 0, of which their bits tell: any of them together, all of them by the least. A NaN is not 0,
+// and either zero is.
 template <class S, class A, bool any>
-struct Truth : Extreme<S, A, any> {
+struct Truth {
+  using Source = S;
+  using Value = A;
   using Careful = Truth;
-  using InScans = Truth;
-  static constexpr bool guarded = false, signless = true, of_truths = true;
+  static constexpr bool guarded = false, heavy = false, signless = true, chooses = true, of_truths = true;
   template <int N> using Acc = Chosen<A, N>;
 
-  static constexpr A absent() { return any ? A(0) : A(-1); }  // all bits, which no register has to bring
+  static constexpr A absent() { return any ? A(0) : A(-1); }
   template <int N> static FW_INLINE Acc<N> start(const Pack<A, N>& x) {
-    return {each([](auto p) FW_INLINED {
-      const decltype(p) zero{};
-      if constexpr (sizeof(A) == 1 && sizeof(p) == 64) {
-        // Ones by words: to write small code GCC would set but a byte of a register, which then waits for what it held, the result of
-        // the row before.
-        uint32_t word = 0x01010101;
-        asm("" : "+r"(word));
-        const auto ones = std::bit_cast<decltype(p)>(typename VectorOf<uint32_t, sizeof(p) / sizeof(word)>::type{} + word);
-        return p < ones ? p : ones;
-      } else {
-        return p != zero ? zero + A(1) : zero;
-      }
-    }, x)};
+    if constexpr (std::is_integral_v<S>) return {x};
+    else return {each([](auto bits) FW_INLINED { return bits & (A(-1) >> 1); }, x)};
   }
   template <int N> static FW_INLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) {
-    return {each([](auto p, auto q) { return any ? (p > q ? p : q) : (p < q ? p : q); }, a.value, b.value)};
+    return {each([](auto p, auto q) FW_INLINED {
+      if constexpr (any) return p | q;
+      else return p < q ? p : q;
+    }, a.value, b.value)};
   }
-  // All truths in two words.
+  template <int N> static FW_INLINE Acc<N> lift(const Acc<N>& a) { return a; }
+  template <int N> static FW_INLINE Pack<A, N> result(const Acc<N>& a) {
+    return each([](auto p) FW_INLINED { return p != 0 ? p - p + A(1) : p; }, a.value);
+  }
+  // All elements, in two words, as one.
   static FW_INLINE A of_words(const std::array<uint64_t, 2>& words) {
-    constexpr auto all_true = std::bit_cast<uint64_t>([] {
-      std::array<A, sizeof(uint64_t) / sizeof(A)> truths;
-      truths.fill(A(1));
-      return truths;
-    }());
-    return A(any ? (words[0] | words[1]) != 0 : (words[0] & words[1]) == all_true);
+    if constexpr (any) return (words[0] | words[1]) != 0;
+    constexpr uint64_t ones = ~uint64_t{0} / A(-1), highest = ones << (8 * sizeof(A) - 1);
+    const auto noughts = [](uint64_t word) { return (word - ones) & ~word & highest; };
+    return (noughts(words[0]) | noughts(words[1])) == 0;
   }
 };
 

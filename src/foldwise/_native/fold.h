@@ -14,7 +14,7 @@
 //   heavy             whether a step is so long that loops are not unrolled
 //   rare              whether it is but what a guarded fold falls back on
 //   InScans           the fold to scan with, where that is another
-//   of_truths         whether elements are truths (1 or 0 of their type), to which their order makes no difference
+//   of_truths         whether elements are truths, of which one may say what all come to
 //   chooses           whether what comes out is one of the elements
 //   is_ended          whether what comes out may be asked for its mean, root or logarithm
 //   is_scanned_short  whether integers that it widens have a scan of their own for results as short as they are, which wrap
@@ -56,14 +56,19 @@ template <> struct Narrow::Reduced<std::uint16_t> { using type = std::uint16_t; 
 template <> struct Narrow::Reduced<std::int8_t> { using type = std::int8_t; };
 template <> struct Narrow::Reduced<std::int16_t> { using type = std::int16_t; };
 
-// Truths: one or two bytes are enough; and of sixteen-bit floats one kind is asked like the other.
-struct Byte {
+// Truths: the bits of elements as they lie. Of sixteen-bit floats one kind is asked like the other.
+struct Raw {
   template <class S> struct Reduced : Own::Reduced<S> {};
   template <class S> struct Scanned : Own::Reduced<S> {};
 };
-template <> struct Byte::Reduced<std::uint8_t> { using type = std::uint8_t; };
-template <> struct Byte::Reduced<std::int16_t> { using type = std::int16_t; };
-template <> struct Byte::Reduced<bfloat> { using type = void; };
+template <> struct Raw::Reduced<std::uint8_t> { using type = std::uint8_t; };
+template <> struct Raw::Reduced<std::int16_t> { using type = std::uint16_t; };
+template <> struct Raw::Reduced<std::int32_t> { using type = std::uint32_t; };
+template <> struct Raw::Reduced<int64_t> { using type = uint64_t; };
+template <> struct Raw::Reduced<half> { using type = std::uint16_t; };
+template <> struct Raw::Reduced<float> { using type = std::uint32_t; };
+template <> struct Raw::Reduced<double> { using type = uint64_t; };
+template <> struct Raw::Reduced<bfloat> { using type = void; };
 
 // A running sum or product of float32 in float64 costs nothing next to memory, and leaves one rounding per element.
 struct Wide {

@@ -23,6 +23,7 @@ constexpr Dtype dtype_of = std::is_same_v<A, float>           ? Dtype::float32
                            : std::is_same_v<A, std::int32_t>  ? Dtype::int32
                            : std::is_same_v<A, int64_t>       ? Dtype::int64
                            : std::is_same_v<A, uint64_t>      ? Dtype::uint64
+                           : std::is_same_v<A, std::uint32_t> ? Dtype::uint32
                            : std::is_same_v<A, std::int16_t>  ? Dtype::int16
                            : std::is_same_v<A, std::uint16_t> ? Dtype::uint16
                            : std::is_same_v<A, std::int8_t>   ? Dtype::int8

@@ -102,7 +102,7 @@ class OpenSequence {
   bool decides(const Acc* lanes) const {
     Acc all = lanes[0];
     for (int64_t v = 1; v < vectors; ++v) all = F::merge(all, lanes[v]);
-    return folded<F, T::W>(all).value[0] != absence<F, 1>().value[0];
+    return F::result(folded<F, T::W>(all))[0] != F::result(absence<F, 1>())[0];
   }
 
   void note_range() {
