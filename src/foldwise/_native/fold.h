@@ -177,6 +177,8 @@ constexpr bool any_order = (std::is_integral_v<typename Fold::Value> && !is_judg
 template <class Fold> constexpr bool chooses = requires { Fold::chooses; };
 // Whether an element may be folded twice, too.
 template <class Fold> constexpr bool may_repeat = any_order<Fold> && chooses<Fold>;
+// Whether it makes no difference which neighbours are folded first: a tree, and one after the other, give the same bits.
+template <class Fold> constexpr bool regroups = any_order<Fold> || chooses<Fold>;
 
 // ---- what a scan hands from one segment to the next
 
@@ -196,8 +198,19 @@ struct MergeCarry {
   FW_INLINE void advance(const typename Fold::template Acc<N>& last) { before = Fold::merge(before, last); }
 };
 
+// And where neighbours may be regrouped, it is what the next segment begins with.
 template <class Fold, int N>
-struct CarryFor { using type = MergeCarry<Fold, N>; };
+struct RunningCarry {
+  typename Fold::template Acc<N> before = Fold::start(splat<typename Fold::Value, N>(Fold::absent()));
+
+  static constexpr bool plain() { return true; }
+  template <class>
+  FW_INLINE Pack<typename Fold::Value, N> emit(const typename Fold::template Acc<N>& whole, Judge&) const { return Fold::result(whole); }
+  FW_INLINE void advance(const typename Fold::template Acc<N>& last) { before = Fold::merge(before, last); }
+};
+
+template <class Fold, int N>
+struct CarryFor { using type = std::conditional_t<regroups<Fold>, RunningCarry<Fold, N>, MergeCarry<Fold, N>>; };
 template <class Fold, int N>
   requires requires { typename Fold::template Carry<N>; }
 struct CarryFor<Fold, N> { using type = typename Fold::template Carry<N>; };

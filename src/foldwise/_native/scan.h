@@ -39,10 +39,10 @@ struct Scan : ScanLines<F> {
   // lines, too, where vectors lie across two of them, but floats are held up more by fewer rows.
   static constexpr bool whole_lines = vector_bytes == 64 && !(any_order<F> && sizeof(S) == 8);
   static constexpr int together = whole_lines || F::heavy ? pack_size : sizeof(S) == 8 ? 2 : 4;
-  static constexpr int levels_of(int at_once) { return any_order<F> ? 0 : std::bit_width(static_cast<unsigned>(pack_size / at_once)) - 1; }
+  static constexpr int levels_of(int at_once) { return regroups<F> ? 0 : std::bit_width(static_cast<unsigned>(pack_size / at_once)) - 1; }
 
   // Whether a vector of rows asks once if there is a carry: with shorter vectors, and where more is done, it is as fast to ask for each.
-  static constexpr bool asks_once = vector_bytes == 64 && !F::heavy && !chooses<F>;
+  static constexpr bool asks_once = vector_bytes == 64 && !F::heavy;
 
   // Where rows of results begin on lines, these leave one by one, and never come to more than the first cache holds. With vectors of
   // less than a line only what need not be converted gains by it.
@@ -135,7 +135,7 @@ struct Scan : ScanLines<F> {
         if (!std::all_of(carries, carries + vectors, [](const auto& carry) { return carry.plain(); })) return false;
         clear_flags();
       }
-      std::fill_n(so_far, vectors, absence<F, W>());
+      if (!begin || !regroups<F>) std::fill_n(so_far, vectors, absence<F, W>());
       for (int64_t row = begin; row < end; row += pack_size) {
         const int64_t rows = std::min<int64_t>(pack_size, end - row);
         const S* in[pack_size];
@@ -160,7 +160,8 @@ struct Scan : ScanLines<F> {
         typename VectorOf<bits_of<A>, W>::type odd{};  // where the last row holds a NaN, as it does after any other
         // A pack of eight rows whose results leave as they are asks nothing of each; any other, `few`, does.
         const auto scan_turn = [&](auto at_once, auto turn, auto ahead, auto few) FW_INLINED {
-          constexpr int some = at_once, turns = pack_size / some, t = turn, first = t * some;
+          constexpr int some = at_once, turns = pack_size / some;
+          const int t = turn, first = t * some;
           constexpr int levels = levels_of(some);
           const int64_t present = few ? std::min<int64_t>(some, rows - first) : some;
           const auto each_row = [&](auto&& visit) FW_INLINED {
@@ -178,7 +179,7 @@ struct Scan : ScanLines<F> {
               if (few && rows_in && rows < pack_size) ask_second_for(here + cached_columns);
               acc[r] = F::start(load<A, W>(here));
             });
-            if constexpr (!any_order<F>) prefix_of_rows<F, W, some>(acc, present);
+            if constexpr (!regroups<F>) prefix_of_rows<F, W, some>(acc, present);
             repeat<levels>([&](int l) FW_INLINED {
               constexpr auto bits_below = [](int level) { return (1 << level) - 1; };
               if (t >> l & 1) {
@@ -187,8 +188,8 @@ struct Scan : ScanLines<F> {
                 waiting[l][v] = acc[some - 1];
               }
             });
-            each_row([&](int r) FW_INLINED { acc[r] = merged_aside<F, W>(any_order<F> && r ? acc[r - 1] : so_far[v], acc[r]); });
-            if (any_order<F> || t + 1 == turns) so_far[v] = acc[few ? present - 1 : some - 1];
+            each_row([&](int r) FW_INLINED { acc[r] = merged_aside<F, W>(regroups<F> && r ? acc[r - 1] : so_far[v], acc[r]); });
+            if (regroups<F> || t + 1 == turns) so_far[v] = acc[few ? present - 1 : some - 1];
             const int64_t column = column_of(v), to = lined ? v % in_line * W : column;
             const auto results_are = [&](auto&& result) FW_INLINED {
               each_row([&](int r) FW_INLINED {
@@ -200,16 +201,21 @@ struct Scan : ScanLines<F> {
             };
             const auto carried = [&](const auto& local) FW_INLINED { return carries[v].template emit<F>(local, judge); };
             const auto alone = [&](const auto& local) FW_INLINED { return Work::template alone<F, W>(local, judge); };
-            if constexpr (!asks_once) results_are([&](const auto& local) FW_INLINED { return begin ? carried(local) : alone(local); });
+            if constexpr (regroups<F>) results_are(alone);
+            else if constexpr (!asks_once) results_are([&](const auto& local) FW_INLINED { return begin ? carried(local) : alone(local); });
             else if (begin) results_are(carried);
             else results_are(alone);
             if (!few && lined && (v + 1) % in_line == 0) leave(v, first, first + some);
           }
         };
         const auto scan_rows = [&](auto at_once, auto ahead, auto few) FW_INLINED {
-          [&]<int... t>(std::integer_sequence<int, t...>) FW_INLINED {
-            (scan_turn(at_once, std::integral_constant<int, t>{}, ahead, few), ...);
-          }(std::make_integer_sequence<int, pack_size / at_once>{});
+          constexpr int turns = pack_size / at_once;
+          if constexpr (regroups<F>) {
+#pragma GCC unroll 1
+            for (int t = 0; t < turns; ++t) scan_turn(at_once, t, ahead, few);
+          } else {
+            repeat<turns>([&](int t) FW_INLINED { scan_turn(at_once, t, ahead, few); });
+          }
         };
         constexpr std::integral_constant<int, together> usual;
         constexpr std::integral_constant<int, 4> four;
@@ -229,7 +235,7 @@ struct Scan : ScanLines<F> {
       }
       settle(so_far);
       if (spoilt<F>()) return false;
-      for (int64_t v = 0; end < count && v < vectors; ++v) carries[v].advance(F::lift(so_far[v]));
+      for (int64_t v = 0; !regroups<F> && end < count && v < vectors; ++v) carries[v].advance(F::lift(so_far[v]));
     }
     note(judge.fits);
     return true;

@@ -51,20 +51,20 @@ struct ScanLines : ScanWork<F> {
 
   // One segment in either arithmetic, and the carry moved past it.
   template <class T>
-  FW_INLINE void scan_segment(const S* in, int64_t n, Carry& carry, T* to, Flow* flow = nullptr) {
+  FW_OUTLINE void scan_segment(const S* in, int64_t n, Carry& carry, T* to, Flow* flow = nullptr) {
     const auto scanned = [&]<class G>(G) FW_INLINED {
       Judge judge{plan.finish};
       A newest{};
       if (flow) flow->begin();
       const int64_t most = flow ? Flow::step : n;
-      AccOf<G, P> last = absence<G, P>();
+      AccOf<G, P> last = begun<G>(carry);
       for (int64_t first = 0; first < n; first += most) {
         const int64_t some = std::min(most, n - first);
         if (flow) flow->advance(first, some);
         last = Work::template scan_packs<G>(in + first, some, [&](int64_t i, const AccOf<G, P>& local, auto whole) FW_INLINED {
           const Pack<A, P> y = carry.template emit<G>(local, judge);
           newest = y[P - 1];
-          if constexpr (whole) store(to + first + i, y);
+          if (whole) store(to + first + i, y);
           else store_some(to + first + i, y, some - i);
         }, last);
       }
@@ -80,9 +80,17 @@ struct ScanLines : ScanWork<F> {
         if (!spoilt<F>()) return carry.advance(F::lift(last));
       }
       carry.advance(carefully<C>(scanned));
+    } else if constexpr (regroups<F>) {
+      carry.before = scanned(F{});
     } else {
       carry.advance(scanned(F{}));
     }
+  }
+  // What packs of a segment are placed on, which may be all that came before.
+  template <class G>
+  static FW_INLINE AccOf<G, P> begun(const Carry& carry) {
+    if constexpr (regroups<G>) return carry.before;
+    else return absence<G, P>();
   }
 
   AccOf<C, P> segment_total(const S* in, int64_t n) const {

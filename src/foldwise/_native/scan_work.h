@@ -106,6 +106,12 @@ struct ScanWork {
     if (!fit) fits.store(false, std::memory_order_relaxed);
   }
 
+  // A pack is eight elements, or a vector of them where neighbours may be regrouped.
+  template <class G, int N> static constexpr int pack_of = regroups<G> ? N : pack_size;
+
+  // Whether what does not fill a pack takes the same step in the code as what does: one that is long.
+  template <class G> static constexpr bool steps_alike = G::heavy || has_plain_parts<G> || is_rare<G>;
+
   // Packs of one segment, each placed on the carry and handed to write(index, pack, whole). Returns what the segment holds, after
   // what there was before.
   template <class G, int N = P, int at_once = packs_at_once<G>, class Write>
@@ -116,16 +122,23 @@ struct ScanWork {
     int64_t i = 0;
     if constexpr (at_once > 1) {
       for (; i + at_once * N <= n; i += at_once * N) {
-        const auto all = prefix_of_packs<G, at_once * N>(G::start(load<A, at_once * N>(in + i)));
+        const auto all = prefix_of_packs<G, at_once * N, 1, pack_of<G, N>>(G::start(load<A, at_once * N>(in + i)));
         repeat<at_once>([&](int p) FW_INLINED {
           const auto one = remade<AccOf<G, N>>([p](const auto& pack) FW_INLINED { return part<N>(pack, p); }, all);
           write(i + p * N, placed<G, N>(one, so_far), std::true_type{});
         });
       }
     }
+    if constexpr (steps_alike<G>) {
+      for (; i < n; i += N) {
+        const bool whole = i + N <= n;
+        step(whole ? load<A, N>(in + i) : load_some<A, N>(in + i, static_cast<int>(n - i), F::absent()), i, whole);
+      }
+    } else {
 #pragma GCC unroll 2
-    for (; i + N <= n; i += N) step(load<A, N>(in + i), i, std::true_type{});
-    if (i < n) step(load_some<A, N>(in + i, static_cast<int>(n - i), F::absent()), i, std::false_type{});
+      for (; i + N <= n; i += N) step(load<A, N>(in + i), i, std::true_type{});
+      if (i < n) step(load_some<A, N>(in + i, static_cast<int>(n - i), F::absent()), i, std::false_type{});
+    }
     return so_far;
   }
 
@@ -135,7 +148,7 @@ struct ScanWork {
     if constexpr (has_plain_parts<G>) {
       if (G::is_moderate(x)) return G::Plain::lift(prefix_of_packs<typename G::Plain, N>(G::Plain::start(x)));
     }
-    return prefix_of_packs<G, N>(G::start(x));
+    return prefix_of_packs<G, N, 1, pack_of<G, N>>(G::start(x));
   }
 
   template <class G, int N>  // a result with nothing before it

@@ -51,7 +51,7 @@ struct ShortLines : ScanWork<F> {
         Work::template scan_packs<G, P, at_once>(reinterpret_cast<const S*>(x + line * stride), count, [&](int64_t i, const AccOf<G, P>& local, auto whole) FW_INLINED {
           const Pack<A, P> y = Work::template alone<G, P>(local, judge);
           newest = y[P - 1];
-          if constexpr (whole) store(to + i, y);
+          if (whole) store(to + i, y);
           else store_some(to + i, y, this->count - i);
         });
         canonical_from_here(to, count, newest);

@@ -56,7 +56,7 @@ struct Sum {
   template <int N> static FW_INLINE Pack<A, N> result(const Acc<N>& a) { return a.total; }
 
   template <int N>
-  using Carry = std::conditional_t<std::is_floating_point_v<A>, PairCarry<A, N>, MergeCarry<Sum, N>>;
+  using Carry = std::conditional_t<std::is_floating_point_v<A>, PairCarry<A, N>, RunningCarry<Sum, N>>;
 };
 
 // A sum of magnitudes.

@@ -242,15 +242,16 @@ template <class G, int N> using AccOf = typename G::template Acc<N>;
 
 template <class G, int H, int N>
 FW_INLINE AccOf<G, N> doubled(const AccOf<G, N>& a) {
-  const auto left = [](const auto& p, const auto& absent) { return carried_up<H>(p, absent); };
-  return G::merge(remade<AccOf<G, N>>(left, a, absence<G, N>()), a);
+  const auto left = [](const auto& p, const auto& elsewhere) { return carried_up<H>(p, elsewhere); };
+  if constexpr (chooses<G>) return G::merge(remade<AccOf<G, N>>(left, a, a), a);  // with itself it stays as it is
+  else return G::merge(remade<AccOf<G, N>>(left, a, absence<G, N>()), a);
 }
 
-// Element i of every eight, or of as many as there are, becomes the fold of those before it and itself.
-template <class G, int N, int H = 1>
+// Element i of every pack of so many, or of as many as there are, becomes the fold of those before it and itself.
+template <class G, int N, int H = 1, int size = pack_size>
 FW_INLINE AccOf<G, N> prefix_of_packs(const AccOf<G, N>& a) {
-  if constexpr (H == std::min(N, pack_size)) return a;
-  else return prefix_of_packs<G, N, 2 * H>(doubled<G, H, N>(a));
+  if constexpr (H == std::min(N, size)) return a;
+  else return prefix_of_packs<G, N, 2 * H, size>(doubled<G, H, N>(a));
 }
 
 // The last of each of eight packs: neighbours merge, then pairs, then fours.
@@ -287,7 +288,7 @@ FW_INLINE AccOf<G, N> placed(const AccOf<G, N>& prefixes, AccOf<G, N>& so_far) {
     if constexpr (has_plain_parts<G>) return merged<G, N>(a, b);
     else return G::merge(a, b);
   };
-  if constexpr (N <= pack_size) {
+  if constexpr (N <= pack_size || regroups<G>) {
     const AccOf<G, N> local = merge(so_far, prefixes);
     so_far = merge(so_far, everywhere<G, N - 1, N>(prefixes));
     return local;
