@@ -53,34 +53,42 @@ struct Extreme : CarefulExtreme<S, A, largest, false> {
 template <class S, class A> using Max = Extreme<S, A, true>;
 template <class S, class A> using Min = Extreme<S, A, false>;
 
-// Whether any or all elements are not 0, of which their bits tell: any of them together, all of them by the least. A NaN is not 0,
-// and either zero is.
+// Whether any or all elements are not 0, of which their bits tell: any of them together; all of them by the least, where there is an
+// instruction for it, or else by those that are 0. A NaN is not 0, and either zero is.
 template <class S, class A, bool any>
 struct Truth {
   using Source = S;
   using Value = A;
   using Careful = Truth;
   static constexpr bool guarded = false, heavy = false, signless = true, chooses = true, of_truths = true;
+  static constexpr bool by_least = !any && (sizeof(A) == 1 || vector_bytes == 64 || (vector_bytes == 32 && sizeof(A) < 8));
   template <int N> using Acc = Chosen<A, N>;
 
   static constexpr A absent() { return any ? A(0) : A(-1); }
   template <int N> static FW_INLINE Acc<N> start(const Pack<A, N>& x) {
-    if constexpr (std::is_integral_v<S>) return {x};
-    else return {each([](auto bits) FW_INLINED { return bits & (A(-1) >> 1); }, x)};
+    return {each([](auto bits) FW_INLINED {
+      using Words = decltype(bits);
+      if constexpr (!any && !by_least && std::is_floating_point_v<S>) {
+        return (Words)(std::bit_cast<typename VectorOf<S, sizeof(Words) / sizeof(S)>::type>(bits) == 0);
+      }
+      if constexpr (!std::is_integral_v<S>) bits &= A(-1) >> 1;
+      if constexpr (any || by_least) return bits;
+      else return (Words)(bits == 0);
+    }, x)};
   }
   template <int N> static FW_INLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) {
     return {each([](auto p, auto q) FW_INLINED {
-      if constexpr (any) return p | q;
-      else return p < q ? p : q;
+      if constexpr (by_least) return p < q ? p : q;
+      else return p | q;
     }, a.value, b.value)};
   }
   template <int N> static FW_INLINE Acc<N> lift(const Acc<N>& a) { return a; }
   template <int N> static FW_INLINE Pack<A, N> result(const Acc<N>& a) {
-    return each([](auto p) FW_INLINED { return p != 0 ? p - p + A(1) : p; }, a.value);
+    return each([](auto p) FW_INLINED { return ((any || by_least) ? p != 0 : p == 0) ? p - p + A(1) : p - p; }, a.value);
   }
-  // All elements, in two words, as one.
+  // All accumulators, in two words, as one.
   static FW_INLINE A of_words(const std::array<uint64_t, 2>& words) {
-    if constexpr (any) return (words[0] | words[1]) != 0;
+    if constexpr (!by_least) return (words[0] | words[1]) != 0;
     constexpr uint64_t ones = ~uint64_t{0} / A(-1), highest = ones << (8 * sizeof(A) - 1);
     const auto noughts = [](uint64_t word) { return (word - ones) & ~word & highest; };
     return (noughts(words[0]) | noughts(words[1])) == 0;

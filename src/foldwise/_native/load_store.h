@@ -260,6 +260,12 @@ FW_INLINE Pack<A, N> load_some(const S* p, int count, A absent) {
   if constexpr (sizeof(A) == sizeof(S) && sizeof(S) >= 4 && N == native<A>) {
     return only_first(Pack<A, N>{{(typename Pack<A, N>::Vector)first_of_eight(p, count * int64_t{sizeof(S)} / 4)}}, count, absent);
   }
+  if constexpr (sizeof(A) == sizeof(S) && sizeof(S) < 4 && N == native<A>) {
+    const int bytes = count * int{sizeof(S)};
+    const char* from = reinterpret_cast<const char*>(p);
+    const __m128i low = first_of_sixteen(from, std::min(bytes, 16)), high = bytes > 16 ? first_of_sixteen(from + 16, bytes - 16) : __m128i{};
+    return only_first(Pack<A, N>{{(typename Pack<A, N>::Vector)_mm256_set_m128i(high, low)}}, count, absent);
+  }
 #endif
   const Padded<S, N> padded(p, count);
   return load_padded<A, N>(padded.elements, count, absent);

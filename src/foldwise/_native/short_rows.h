@@ -92,20 +92,16 @@ struct ShortRows : ReduceWork<F> {
   // accumulators.
   template <class G, class Row, class Give>
   FW_INLINE void each_row_by(Row&& row, int64_t rows, Give&& give) const {
-    constexpr int64_t most = sizeof(A) >= 4 && std::is_same_v<G, F> ? W : 1;  // not what takes long to be picked apart, nor what is rare
-    for (int64_t i = 0; i < rows; i += most) {
-      typename Terms<G>::Acc vectors[most];
-      const int64_t some = std::min(most, rows - i);
+    int64_t i = 0;
+    if constexpr (sizeof(A) >= 4 && std::is_same_v<G, F>) {  // not what takes long to be picked apart, nor what is rare
+      for (; i + W <= rows; i += W) {
+        typename Terms<G>::Acc vectors[W];
 #pragma GCC unroll 1
-      for (int64_t j = 0; j < some; ++j) vectors[j] = row(i + j);
-      if constexpr (most > 1) {
-        if (some == most) {
-          give(i, fold_across<G>(vectors));
-          continue;
-        }
+        for (int j = 0; j < W; ++j) vectors[j] = row(i + j);
+        give(i, fold_across<G>(vectors));
       }
-      for (int64_t j = 0; j < some; ++j) give(i + j, folded<G, W>(vectors[j]));
     }
+    for (; i < rows; ++i) give(i, folded<G, W>(row(i)));
   }
 
   // Where steps are long, rows of which no lane has more than one element are turned into columns, some vectors of them at a time: a
