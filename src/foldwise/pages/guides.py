@@ -35,7 +35,8 @@ GUIDES: Final = {
     "numerics": "What a result is, to the bit, and how far it can be off.",
     "exact": "Sums rounded once, in any order; accumulators that merge; how good a sum is.",
     "performance": "How fast it is beside others, and how that is measured.",
-    "kernels": "Why the kernels look as they do: what made them faster, and what did not.",
+    "kernels": "Why the kernels look as they do: what made them faster.",
+    "tried": "What was tried for the kernels and did not help.",
     "architecture": "The map of the code.",
 }
 """The documents in the order in which one reads them, and what each is about."""
