@@ -14,8 +14,8 @@
 //   heavy             whether a step is so long that loops are not unrolled
 //   rare              whether it is but what a guarded fold falls back on
 //   InScans           the fold to scan with, where that is another
-//   of_truths         whether elements are truths, of which one may say what all come to
-//   chooses           whether what comes out is one of the elements
+//   of_truths         whether the bits of elements are asked, of which one may say what all come to
+//   chooses           whether an element that is folded twice makes no difference: what comes out is one of them, or a truth
 //   is_ended          whether what comes out may be asked for its mean, root or logarithm
 //   is_scanned_short  whether integers that it widens have a scan of their own for results as short as they are, which wrap
 //   signless          whether integers of either sign fold alike, so that one kernel serves both

@@ -55,11 +55,11 @@ FW_INLINE auto rounded_to_floats(V v) {
   return __builtin_convertvector(v, typename VectorOf<float, sizeof(V) / sizeof(double)>::type);
 }
 
-// W elements of S, widened to A.
+// W elements of S, widened to A; their bits, where that is an unsigned integer of their size.
 template <class A, int W, class S>
 FW_INLINE typename VectorOf<A, W>::type load_as(const S* p) {
   using Wide = typename VectorOf<A, W>::type;
-  if constexpr (std::is_same_v<A, S> || (std::is_unsigned_v<A> && sizeof(A) == sizeof(S))) {  // or its bits
+  if constexpr (std::is_same_v<A, S> || (std::is_unsigned_v<A> && sizeof(A) == sizeof(S))) {
     return load_vector<A, W>(p);
   } else if constexpr (std::is_same_v<A, double> && (std::is_same_v<S, half> || std::is_same_v<S, bfloat>)) {
     return widened<double>(load_as<float, W>(p));

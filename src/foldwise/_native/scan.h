@@ -1,7 +1,8 @@
 // The one scan driver. A line is cut into segments of 1024 elements, a segment into packs of eight; each pack is scanned
 // by doubling, placed on what its segment holds so far, and that on the carry of the segments before:
 //   y = carry + (so far + (prefix inside the pack)).
-// Every step adds one left operand to a rising right one, so a scan of non-negative numbers never falls.
+// Every step adds one left operand to a rising right one, so a scan of non-negative numbers never falls. What may be regrouped
+// goes on from segment to segment without a carry, in packs that are never less than a vector.
 #pragma once
 #include "exact_scan.h"
 #include "scan_lines.h"
@@ -120,7 +121,7 @@ struct Scan : ScanLines<F> {
     const int64_t vectors = (columns + back + W - 1) / W, last = whole ? columns - W : (vectors - 1) * W;
     const auto column_of = [=](int64_t v) FW_INLINED { return v ? std::min(v * W - back, last) : 0; };
     const bool by_fours = has_fours && takes_fours(at.x, at.out);
-    CarryOf<F, W> carries[most];
+    CarryOf<F, W> carries[regroups<F> ? 1 : most];  // of which these make no use
     AccOf<F, W> so_far[most];
     AccOf<F, W> waiting[std::max(1, levels_of(together))][most];  // what rows of a pack hold, for those of a later turn
     S gathered[pack_size][strip_columns + 64 / sizeof(S)];

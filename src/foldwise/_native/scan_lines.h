@@ -9,6 +9,7 @@ template <class F>
 struct ScanLines : ScanWork<F> {
   FOLDWISE_SCAN_WORK(F)
   using Carry = CarryOf<F, P>;
+  static_assert(!F::guarded || !regroups<F>);  // a segment that begins with all that came before is not done again
   const bool backwards = plan.along.x < 0;
 
   using ScanWork<F>::ScanWork;

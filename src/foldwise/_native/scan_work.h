@@ -106,7 +106,7 @@ struct ScanWork {
     if (!fit) fits.store(false, std::memory_order_relaxed);
   }
 
-  // A pack is eight elements, or a vector of them where neighbours may be regrouped.
+  // A pack is eight elements, or where neighbours may be regrouped all that are taken at a time.
   template <class G, int N> static constexpr int pack_of = regroups<G> ? N : pack_size;
 
   // Whether what does not fill a pack takes the same step in the code as what does: one that is long.
@@ -142,7 +142,7 @@ struct ScanWork {
     return so_far;
   }
 
-  // What packs of eight hold by themselves; in plain arithmetic, where a careful one has nothing to add.
+  // What packs hold by themselves; in plain arithmetic, where a careful one has nothing to add.
   template <class G, int N>
   static FW_INLINE AccOf<G, N> prefixes(const Pack<A, N>& x) {
     if constexpr (has_plain_parts<G>) {

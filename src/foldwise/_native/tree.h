@@ -234,7 +234,7 @@ FW_STEP typename Terms<F>::Acc fold_across(typename Terms<F>::Acc* rows) {
   }
 }
 
-// ---- a scan: eight elements by doubling
+// ---- a scan: the elements of a pack by doubling
 
 constexpr int pack_size = 8;
 

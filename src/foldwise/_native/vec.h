@@ -295,7 +295,7 @@ FW_INLINE Pack<T, N> in_turns(const Pack<T, N>& a, const Pack<T, N>& b) {
   return {{pick<N>(a.v[0], b.v[0], [](int k) { return Half * N / 2 + k / 2 + k % 2 * N; })}};
 }
 
-// Inside every group of 2H elements: the last of the lower half, seen by the upper half; `absent` elsewhere.
+// Inside every group of 2H elements: the last of the lower half, seen by the upper half; what `absent` has there elsewhere.
 template <int H, class T, int N>
 FW_INLINE Pack<T, N> carried_up(const Pack<T, N>& a, const Pack<T, N>& absent) {
   constexpr int W = Pack<T, N>::width;
