@@ -56,7 +56,8 @@ struct Sum {
   template <int N> static FW_INLINE Pack<A, N> result(const Acc<N>& a) { return a.total; }
 
   template <int N>
-  using Carry = std::conditional_t<std::is_floating_point_v<A>, PairCarry<A, N>, RunningCarry<Sum, N>>;
+    requires std::is_floating_point_v<A>
+  using Carry = PairCarry<A, N>;
 };
 
 // A sum of magnitudes.
