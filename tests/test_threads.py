@@ -186,6 +186,40 @@ print(small - before, threads() - small)
 
 
 @needs_proc
+def test_threads_that_the_system_refuses() -> None:
+    """Whoever calls does their work, and asks for them again."""
+    script = """
+import os, pathlib, resource
+import numpy as np, foldwise as fw
+def threads(): return len(os.listdir("/proc/self/task"))
+x = np.arange(1 << 22)
+def both(): return fw.sum(x), fw.cumsum(x, out=steps).copy()
+steps = np.empty_like(x)
+fw.set_num_threads(1)
+wanted = both()
+fw.set_num_threads(4)
+before, found = threads(), [np.empty_like(x)]
+taken = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+unlimited = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (taken + (4 << 20), unlimited[1]))  # no stack has room
+total = fw.sum(x)
+fw.cumsum(x, out=found[0])
+alone = threads() == before
+resource.setrlimit(resource.RLIMIT_AS, unlimited)
+again = both()
+print(total == wanted[0] == again[0], np.array_equal(found[0], wanted[1]), np.array_equal(again[1], wanted[1]))
+print(alone, threads() - before)
+"""
+    limited = """
+import os, resource, sys
+_, most = resource.getrlimit(resource.RLIMIT_STACK)
+resource.setrlimit(resource.RLIMIT_STACK, (64 << 20 if most < 0 else min(64 << 20, most), most))
+os.execv(sys.executable, [sys.executable, "-c", sys.argv[1]])
+"""
+    assert processes.output("-c", limited, script).split() == ["True", "True", "True", "True", "3"]
+
+
+@needs_proc
 @pytest.mark.skipif(fw.get_num_threads() < 2, reason="one processor has nowhere else to send a worker")
 def test_a_sleeping_worker_is_woken_where_its_caller_is_not() -> None:
     script = """

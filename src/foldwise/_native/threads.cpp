@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -167,6 +168,19 @@ struct Pool {
     }
   }
 
+  // One more worker, if the system has a thread left for it; else those that are there do its share.
+  bool engage() {
+    try {
+      workers.reserve(most_threads);
+      std::thread worker([this, who = static_cast<int>(workers.size()) + 1] { serve(who); });
+      workers.push_back({worker.native_handle(), -1});
+      worker.detach();
+      return true;
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
+
   // Woken where its caller runs, a worker would wait there until that is done: Linux leaves them so for milliseconds.
   void send_elsewhere() {
     const int here = sched_getcpu();
@@ -182,12 +196,9 @@ struct Pool {
 
   // The caller has its first task at once. A worker that falls asleep just now may miss the others: the caller does them.
   void run(std::int64_t tasks, Task body, void* data, int threads, Order order) {
+    while (std::ssize(workers) < threads - 1 && engage()) {}
+    threads = std::min(threads, static_cast<int>(workers.size()) + 1);
     invited = threads - 1;
-    while (std::ssize(workers) < invited) {
-      std::thread worker([this, who = static_cast<int>(workers.size()) + 1] { serve(who); });
-      workers.push_back({worker.native_handle(), -1});
-      worker.detach();
-    }
     job = job % Claims::jobs + 1;
     given_out += tasks;
     const std::uint64_t closed = Claims::of(job, Claims::none);
