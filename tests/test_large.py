@@ -38,6 +38,12 @@ def test_products_of_a_repeated_value() -> None:
     assert fw.prod(np.broadcast_to(np.float32(-1), COUNT)) == -1
 
 
+def test_the_mean_of_so_many_chosen_integers() -> None:
+    """Not even the sum of their lower halves would have room in 64 bits."""
+    lowest = np.iinfo(np.int64).min
+    assert fw.mean(np.broadcast_to(lowest + 1, COUNT), where=True, dtype=np.int64) == lowest + 1
+
+
 def test_repeated_rows() -> None:
     row = np.arange(5, dtype=np.float32)
     many = np.broadcast_to(row, (2**29 + 1, 5))
@@ -66,6 +72,8 @@ for view in views:
         fw.sum(view, axis=axis, where=True)
         fw.prod(view, axis=axis)
         fw.sum(view, axis=axis, dtype=np.float64)
+fw.mean(words, where=True)
+fw.mean(memory[:-4].view(np.uint64), where=True)
 print(before, peak())
 """
     before, after = map(int, processes.output("-c", script).split())

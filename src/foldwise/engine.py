@@ -45,7 +45,7 @@ class Reduce(NamedTuple):
                 lambda fits: _delivered(whole.truncated(self.fold.name, self.result, real.finish(fits)), out),
             )
         if self.accuracy == "exact" and self.result.kind == "f" and (
-            _in_halves(self.fold, dtype_of(x), self.result) or (where is not None and self.fold.ending == "mean")
+            _in_steps(self.fold, dtype_of(x), self.result) or (where is not None and self.fold.ending == "mean")
         ):
             return _Asked(None, lambda _: _delivered(self._by_totals(x, where), out))
         if self.fold.ending == "mean" and where is not None:
@@ -108,9 +108,10 @@ class Reduce(NamedTuple):
             return mean
         if self.result.kind != "f" and not count.all():
             self.of_nothing()
-        halves = whole.halves(x)
-        sums = [self._replace(fold=SUM, result=INT64).run(half, None, where) for half in halves]
-        return whole.means(sums, count, self.result)
+        # The wrapped sum and a float one tell the exact one, without a copy of what is folded.
+        summing = self._replace(fold=SUM, accuracy="default")
+        sums = [summing._replace(result=each).run(x, None, where) for each in (INT64, FLOAT64)]
+        return whole.means(whole.exact_sums(*sums), count, self.result)
 
     def _by_totals(self, x: Array, where: Array | None) -> Array:
         """An exact sum in more than one step."""
@@ -285,9 +286,9 @@ class Scan(NamedTuple):
     def _run(self, x: Array, out: Array | None, carried: Array | None) -> tuple[Array, bool]:
         if through_floats(self.fold, self.result):
             return _delivered(whole.truncated(self.name, self.result, self._replace(result=FLOAT64).run(x)), out), True
-        if self.accuracy == "exact" and _in_halves(self.fold, dtype_of(x), self.result):
-            halves = [self._replace(result=INT64, accuracy="default").run(half) for half in whole.halves(x)]
-            return _delivered(whole.joined(halves, self.result), out), True
+        if self.accuracy == "exact" and _in_steps(self.fold, dtype_of(x), self.result):
+            steps = [self._replace(result=each, accuracy="default").run(x) for each in (INT64, FLOAT64)]
+            return _delivered(whole.rounded(whole.exact_sums(*steps), self.result), out), True
         fits, start = True, self.fold.start(self.result)
         in_place = out is not None and arguments.same_memory(x, out)
         read_again = self.exclusive or self.include_initial or (self.result.kind == "f" and start != 0)
@@ -411,8 +412,8 @@ def _way(
     return through(fold.kernel, dtypes.column_for(source, result, reads), fold.ending)
 
 
-def _in_halves(fold: Fold, source: Dtype, result: Dtype) -> bool:
-    """Whether elements have more bits than a double, so that their exact sum is that of their halves."""
+def _in_steps(fold: Fold, source: Dtype, result: Dtype) -> bool:
+    """Whether elements have more bits than a double, so that their exact sum takes two steps."""
     wide = source.kind != "f" and source.size == 8 and result.kind == "f"
     return wide and fold.exact is not None and not (fold.ending == "mean" and result is FLOAT64)
 
@@ -456,7 +457,7 @@ Route = tuple[int, int, int, int, float, int]
 def route(fold: Fold, source: Dtype, result: Dtype, accuracy: Accuracy, scans: bool = False) -> Route:
     """How the core folds a plain array of that dtype by itself; by no fold (-1) where it does not."""
     way = _way(fold, source, result, "wrap", 1, accuracy, scans)
-    in_steps = accuracy == "exact" and _in_halves(fold, source, result)
+    in_steps = accuracy == "exact" and _in_steps(fold, source, result)
     if in_steps or through_floats(fold, result) or (result.kind in "iu" and fold.ending != "none"):
         way = way._replace(kernel=-1)
     number, integer, _, _, ending = way.finish(fold.start(result))

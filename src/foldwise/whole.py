@@ -1,7 +1,6 @@
 """Whole results that no kernel has: by Python's integers, or cut from floats."""
 
 import math
-from collections.abc import Sequence
 from typing import Final, NoReturn
 
 import numpy as np
@@ -56,9 +55,10 @@ def magnitudes(x: Array) -> Array:
     return np.abs(x).view(f"u{x.dtype.itemsize}") if x.dtype.kind == "i" else x
 
 
-def halves(x: Array) -> tuple[Array, Array]:
-    """The upper and the lower 32 bits of integers: so halved, 64 bits hold their sums."""
-    return (x >> 32, x & 0xFFFFFFFF) if x.dtype.itemsize == 8 else (np.zeros_like(x), x)
+def exact_sums(wrapped: Array, about: Array) -> Array:
+    """Python's integers: the last 64 bits of each are known, and, to far less than 2^63, what it comes to."""
+    known, near = wrapped.astype(object), np.vectorize(int, otypes=[object])(about)
+    return np.asarray(known + ((near - known + (1 << 63)) >> 64 << 64), object)
 
 
 def summands(kernel: str, x: Array) -> list[tuple[str, Array]]:
@@ -75,8 +75,8 @@ def summands(kernel: str, x: Array) -> list[tuple[str, Array]]:
     return [(kernel, high), (kernel, low), *(("exact_sum", product) for product in middle)]
 
 
-def joined(halves: Sequence[Array], result: Dtype) -> Array:
-    """Integers put together from their halves, rounded once into a float dtype."""
+def rounded(exact: Array, result: Dtype) -> Array:
+    """Python's integers rounded once into a float dtype."""
     bits = 53 if result.size >= 4 else 24
 
     def cut(whole: int) -> float:
@@ -85,17 +85,14 @@ def joined(halves: Sequence[Array], result: Dtype) -> Array:
         odd = size >> below | (size & (1 << below) - 1 != 0)
         return math.copysign(float(odd << below), whole)
 
-    high, low = (half.astype(object) for half in halves)
     each = np.vectorize(float if result.size == 8 else cut, otypes=[np.float64])
-    found: Array = np.asarray(each((high << 32) + low))
+    found: Array = np.asarray(each(exact))
     with np.errstate(over="ignore"):
         return found.astype(np.float32 if bits == 24 else np.float64).astype(NUMPY[result.code])
 
 
-def means(sums: Sequence[Array], count: Array, result: Dtype) -> Array:
-    """The exact means, from the sums of the halves: cut toward zero, or rounded once."""
-    high, low = (half.astype(object) for half in sums)
-    exact = np.asarray((high << 32) + low, object)
+def means(exact: Array, count: Array, result: Dtype) -> Array:
+    """The means of exact sums: cut toward zero, or rounded once."""
     if result.kind != "f":
         return cut_means(exact, count, result)
     found: Array = np.vectorize(lambda total, n: total / n if n else math.nan, otypes=[np.float64])(
