@@ -16,16 +16,6 @@ int width_of(Wide value) {
   return high ? 64 + width_of(high) : width_of(static_cast<uint64_t>(value));
 }
 
-// The largest integer whose square is not above.
-uint64_t root_of(Wide square) {
-  uint64_t root = 0;
-  for (uint64_t bit = uint64_t{1} << 63; bit; bit >>= 1) {
-    const uint64_t more = root | bit;
-    if (Wide(more) * more <= square) root = more;
-  }
-  return root;
-}
-
 // 2^power, where that is a double.
 double power_of_two(int power) {
   return std::bit_cast<double>(power >= -1022 ? uint64_t(power + 1023) << 52 : uint64_t{1} << (power + 1074));
@@ -92,6 +82,15 @@ inline bool is_sure(const Leading& number, int width, uint64_t unsure, int dropp
 }
 
 }  // namespace
+
+uint64_t root_of(Wide square) {
+  uint64_t root = 0;
+  for (uint64_t bit = uint64_t{1} << 63; bit; bit >>= 1) {
+    const uint64_t more = root | bit;
+    if (Wide(more) * more <= square) root = more;
+  }
+  return root;
+}
 
 // The highest bits of the magnitude, as many as fit, and whether there are more below.
 struct Total::Window {

@@ -8,6 +8,9 @@
 
 namespace foldwise {
 
+// The largest integer whose square is not above.
+uint64_t root_of(unsigned __int128 square);
+
 // Digits of 32 bits, each in a signed word of 64, so that carries can wait.
 class Total {
  public:

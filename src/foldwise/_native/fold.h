@@ -137,16 +137,6 @@ inline double quotient(__int128 total, int64_t count) {
   return negative ? -result : result;
 }
 
-// The largest integer whose square is not above.
-inline uint64_t root_of(unsigned __int128 square) {
-  uint64_t root = 0;
-  for (uint64_t bit = uint64_t{1} << 63; bit; bit >>= 1) {
-    const uint64_t more = root | bit;
-    if (static_cast<unsigned __int128>(more) * more <= square) root = more;
-  }
-  return root;
-}
-
 // What the output dtype can hold; whether anything did not fit.
 struct Judge {
   const Finish& finish;

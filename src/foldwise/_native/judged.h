@@ -1,5 +1,6 @@
 // Integers judged by their exact value: whether it fits, what it is divided by, what its root is.
 #pragma once
+#include "exact.h"
 #include "fold.h"
 
 namespace foldwise::FOLDWISE_ISA {
