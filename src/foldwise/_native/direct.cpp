@@ -21,7 +21,7 @@ struct Direct {
   Py_ssize_t arguments;   // of the target, after the number
   PyObject* names[most_parameters];   // interned, owned
   Py_ssize_t places[most_parameters];  // where each goes among the arguments
-  PyObject* defaults[most_arguments];  // owned; null where an argument must be given
+  PyObject* defaults[most_arguments];  // owned; None where one must be given
 };
 
 PyObject* call_direct(PyObject* self, PyObject* const* args, size_t flags, PyObject* keywords) {

@@ -136,6 +136,34 @@ PyObject* handed_back(PyArrayObject* out, PyObject* given) {
   return given == Py_None ? PyArray_Return(out) : reinterpret_cast<PyObject*>(out);
 }
 
+// The results of several folds over the same axes.
+PyObject* reduce_together(const Call& call, PyObject* names, uint64_t folded) {
+  const Py_ssize_t folds = PyTuple_GET_SIZE(names);
+  std::vector<const Route*> routes(folds);
+  for (Py_ssize_t i = 0; i < folds; ++i) {
+    PyObject* name = PyTuple_GET_ITEM(names, i);
+    PyObject* number = PyUnicode_CheckExact(name) ? PyDict_GetItemWithError(call.args[0], name) : nullptr;
+    routes[i] = number ? route_for(number, call.code) : nullptr;
+    if (!routes[i] || too_many(*routes[i], call.x)) return PyErr_Occurred() ? nullptr : call.general(declared.general_many);
+  }
+  std::vector<Result> each(folds, Result(call, folded, call.args[4]));
+  if (each.empty() || each[0].empty) return call.general(declared.general_many);
+  PyObject* results = PyTuple_New(folds);
+  std::vector<Reduced> asked;
+  for (Py_ssize_t i = 0; results && i < folds; ++i) {
+    PyArrayObject* out = each[i].array(routes[i]->out, Py_None);
+    if (!out) Py_CLEAR(results);
+    else PyTuple_SET_ITEM(results, i, reinterpret_cast<PyObject*>(out));
+    if (out) asked.push_back({job_of(*routes[i], call.code), {PyArray_BYTES(out), each[i].strides}, routes[i]->finish()});
+  }
+  if (!results) return nullptr;
+  reduce_array(call.x, nullptr, folded, asked.data(), static_cast<int>(folds));
+  for (Py_ssize_t i = 0; i < folds; ++i) {
+    PyTuple_SET_ITEM(results, i, PyArray_Return(reinterpret_cast<PyArrayObject*>(PyTuple_GET_ITEM(results, i))));
+  }
+  return results;
+}
+
 }  // namespace
 
 // reduce(entrance, x, axis, dtype, out, keepdims, initial, where, overflow, accuracy)
@@ -201,34 +229,13 @@ PyObject* place(PyObject*, PyObject* const* args, Py_ssize_t count) {
 PyObject* reduce_many(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (!takes("reduce_many", 6, count)) return nullptr;
   const Call call(args, count);
-  PyObject *known = args[0], *names = args[2];
   uint64_t folded;
-  const bool plain = call.code >= 0 && (PyTuple_CheckExact(names) || PyList_CheckExact(names)) && is_flag(args[4]) &&
+  const bool plain = call.code >= 0 && (PyTuple_CheckExact(args[2]) || PyList_CheckExact(args[2])) && is_flag(args[4]) &&
                      args[5] == Py_None && plain_axes(args[3], call.rank(), &folded) && folded;
   if (!plain) return call.general(declared.general_many);
-  const Py_ssize_t folds = PySequence_Fast_GET_SIZE(names);
-  std::vector<const Route*> routes(folds);
-  for (Py_ssize_t i = 0; i < folds; ++i) {
-    PyObject* name = PySequence_Fast_GET_ITEM(names, i);
-    PyObject* number = PyUnicode_CheckExact(name) ? PyDict_GetItemWithError(known, name) : nullptr;
-    routes[i] = number ? route_for(number, call.code) : nullptr;
-    if (!routes[i] || too_many(*routes[i], call.x)) return PyErr_Occurred() ? nullptr : call.general(declared.general_many);
-  }
-  std::vector<Result> each(folds, Result(call, folded, args[4]));
-  if (each.empty() || each[0].empty) return call.general(declared.general_many);
-  PyObject* results = PyTuple_New(folds);
-  std::vector<Reduced> asked;
-  for (Py_ssize_t i = 0; results && i < folds; ++i) {
-    PyArrayObject* out = each[i].array(routes[i]->out, Py_None);
-    if (!out) Py_CLEAR(results);
-    else PyTuple_SET_ITEM(results, i, reinterpret_cast<PyObject*>(out));
-    if (out) asked.push_back({job_of(*routes[i], call.code), {PyArray_BYTES(out), each[i].strides}, routes[i]->finish()});
-  }
-  if (!results) return nullptr;
-  reduce_array(call.x, nullptr, folded, asked.data(), static_cast<int>(folds));
-  for (Py_ssize_t i = 0; i < folds; ++i) {
-    PyTuple_SET_ITEM(results, i, PyArray_Return(reinterpret_cast<PyArrayObject*>(PyTuple_GET_ITEM(results, i))));
-  }
+  PyObject* names = PySequence_Tuple(args[2]);  // a list may change while Python is asked for a route
+  PyObject* results = names ? reduce_together(call, names, folded) : nullptr;
+  Py_XDECREF(names);
   return results;
 }
 

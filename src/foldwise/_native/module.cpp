@@ -254,10 +254,10 @@ PyObject* configure(PyObject*, PyObject* args) {
 PyObject* available_isas(PyObject*, PyObject*) {
   PyObject* names = PyList_New(0);
   for (const Isa& isa : isas) {
-    if (!isa.supported()) continue;
+    if (!names || !isa.supported()) continue;
     PyObject* name = PyUnicode_FromString(isa.name);
-    if (!name || PyList_Append(names, name) < 0) return nullptr;
-    Py_DECREF(name);
+    if (!name || PyList_Append(names, name) < 0) Py_CLEAR(names);
+    Py_XDECREF(name);
   }
   return names;
 }
@@ -278,9 +278,13 @@ PyObject* isa(PyObject*, PyObject*) { return PyUnicode_FromString(current ? curr
 
 template <int count>
 PyObject* names_of(const char* const (&names)[count]) {
-  PyObject* list = PyTuple_New(count);
-  for (int i = 0; list && i < count; ++i) PyTuple_SET_ITEM(list, i, PyUnicode_FromString(names[i]));
-  return list;
+  PyObject* all = PyTuple_New(count);
+  for (int i = 0; all && i < count; ++i) {
+    PyObject* name = PyUnicode_FromString(names[i]);
+    if (name) PyTuple_SET_ITEM(all, i, name);
+    else Py_CLEAR(all);
+  }
+  return all;
 }
 
 PyObject* fold_names(PyObject*, PyObject*) {
