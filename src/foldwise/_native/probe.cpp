@@ -7,10 +7,8 @@
 
 #include "threads.h"
 
-#if defined(__linux__)
 #include <link.h>
 #include <pthread.h>
-#endif
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
@@ -96,7 +94,6 @@ void in_pieces(std::int64_t bytes, Body&& body) {
 
 }  // namespace
 
-#if defined(__linux__)
 namespace {
 
 constexpr char constant[] = "one of those";
@@ -140,9 +137,6 @@ void keep_constants_at_hand() {
   look_at_constants();
   pthread_atfork(nullptr, nullptr, look_at_constants);
 }
-#else
-void keep_constants_at_hand() {}
-#endif
 
 std::uint64_t probe_read(const char* data, std::int64_t bytes) {
   std::atomic<std::uint64_t> all{0};
