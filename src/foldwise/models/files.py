@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,10 @@ from foldwise.errors import ModelError
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write to. It takes its name when the block ends well; otherwise nothing is left of it."""
+    """A file to write to. It takes its name when the block ends well; otherwise nothing is left of it.
+
+    Its bytes are on the disk before, so that a power cut leaves no name without them.
+    """
     if path.is_dir():
         raise ModelError(f"save: {str(path)!r} is a folder; name a file")
     if not path.parent.is_dir():
@@ -22,6 +26,8 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
     try:
         with unfinished.open("xb") as file:
             yield file
+            file.flush()
+            os.fsync(file.fileno())
         unfinished.replace(path)
     except OSError as error:
         unfinished.unlink(missing_ok=True)

@@ -75,7 +75,10 @@ def _parsed(data: bytes, origin: str) -> ModelProto:
 
 
 def write(program: Program, path: Path, largest: int = LARGEST_PROTO) -> None:
-    """Write a program; constants that a protobuf could not hold go into PATH.data beside it."""
+    """Write a program; constants that a protobuf could not hold go into PATH.data beside it.
+
+    Each file appears whole or not at all, the data first: if the model cannot follow, they stay beside what it was.
+    """
     beside = path.with_name(path.name + ".data")
     model = to_proto(program)
     tensors = [t for graph in _graphs(model.graph) for t in graph.initializer]
@@ -83,7 +86,7 @@ def write(program: Program, path: Path, largest: int = LARGEST_PROTO) -> None:
         with written_whole(path) as file:
             file.write(model.SerializeToString())
         return
-    with written_whole(beside) as data, written_whole(path) as file:
+    with written_whole(path) as file, written_whole(beside) as data:  # the inner one takes its name first
         for tensor in tensors:
             if len(tensor.raw_data) >= 1024:
                 _move_out(tensor, data, beside.name)

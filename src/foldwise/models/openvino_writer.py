@@ -37,8 +37,11 @@ class Kept(NamedTuple):
 
 
 def write(program: Program, path: Path) -> None:
-    """Write a program to an .xml and the .bin beside it. Both appear whole, the .bin first, or not at all."""
-    with written_whole(path) as file, written_whole(path.with_suffix(".bin")) as data:
+    """Write a program to an .xml and the .bin beside it.
+
+    Each appears whole or not at all, the .bin first: if the .xml cannot follow, the .bin stays beside what it was.
+    """
+    with written_whole(path) as file, written_whole(path.with_suffix(".bin")) as data:  # the inner one goes first
         for line in document_text(_Writer(program, Storage(data)).document()):
             file.write(line.encode())
 
