@@ -206,6 +206,38 @@ def test_it_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(site, "contents", lambda: iter([*few, ("more.html", b"")]))
     assert site.write(target) == 3
     assert (target / "more.html").is_file()
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+
+
+def test_what_was_there_comes_back_where_the_new_one_cannot_take_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, rename = tmp_path / "site", Path.rename
+
+    def refusing(self: Path, other: Path) -> Path:
+        """A disk that refuses what was just made."""
+        if self.name.startswith(".site-"):
+            raise OSError(5, "Input/output error")
+        return rename(self, other)
+
+    monkeypatch.setattr(site, "contents", lambda: iter([("index.html", b"old"), ("assets/site.js", b"")]))
+    site.write(target)
+    monkeypatch.setattr(Path, "rename", refusing)
+    with pytest.raises(OSError, match="Input/output error"):
+        site.write(target)
+    assert (target / "index.html").read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+
+
+def test_it_is_written_where_a_link_leads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site, "contents", lambda: iter([("index.html", b""), ("assets/site.js", b"")]))
+    link, target = tmp_path / "link", tmp_path / "site"
+    target.mkdir()
+    link.symlink_to(target)
+    for _ in range(2):
+        assert site.write(link) == 2
+    assert link.is_symlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "site"]
 
 
 def test_it_is_served_to_this_machine(folder: Path) -> None:

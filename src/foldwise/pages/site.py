@@ -15,6 +15,7 @@ from typing import Final
 
 from foldwise.errors import OptionError
 from foldwise.operators import CATALOG
+from foldwise.scale.targets import taken_aside
 
 from . import comparison, guides, versions
 from .difference import STYLE
@@ -62,8 +63,8 @@ def _asset(name: str) -> bytes:
 
 
 def write(folder: str | os.PathLike[str], done: Callable[[int], None] = lambda count: None) -> int:
-    """Write the site to a folder, and say how many files it has. What lay there before stays whole until then."""
-    target = Path(folder)
+    """Write the site to a folder, and say how many files it has. What lay there goes once the new one is there."""
+    target = Path(os.path.realpath(folder))
     if target.exists() and not _may_go(target):
         raise OptionError(f"docs: {target} holds something else; give a new or empty folder, or one that docs wrote")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -75,9 +76,8 @@ def write(folder: str | os.PathLike[str], done: Callable[[int], None] = lambda c
             (made / path).write_bytes(data)
             done(count)
         made.chmod(0o755)
-        if target.exists():
-            shutil.rmtree(target)
-        made.rename(target)
+        with taken_aside(target):
+            made.rename(target)
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise
