@@ -191,6 +191,21 @@ def test_shapes_that_may_not_broadcast(tmp_path: Path) -> None:
         found.run([ones, ones[:1]])
 
 
+@pytest.mark.parametrize(("rows", "fits"), [(5, True), (6, False)])
+def test_both_results_of_a_node_are_memory(rows: int, fits: bool, tmp_path: Path) -> None:
+    """4,000 bytes are given, a choice with its places has 12,000; eight times what is given leaves five rows more."""
+    x = op.parameter([1, 1000], ov.Type.f32, name="x")
+    top = op.topk(x, op.constant(np.int64(1)), 0, "max", "none", index_element_type="i64")
+    grown = op.broadcast(top.output(0), op.constant(np.array([rows, 1000])))
+    results = [op.reduce_sum(grown, op.constant([1]), False).output(0), top.output(1)]
+    found = fw.load(irs.serialized(ov.Model(results, [x], "m"), tmp_path), limits=fw.Limits(grown_bytes=0))
+    if fits:
+        found.run([np.ones((1, 1000), np.float32)])
+    else:
+        with pytest.raises(fw.LimitError, match=r"Broadcast: beyond eight times what it is given, the bytes of its"):
+            found.run([np.ones((1, 1000), np.float32)])
+
+
 def test_names_that_callers_may_use(tmp_path: Path) -> None:
     x = op.parameter([2, 3], ov.Type.f32, name="layer")
     x.output(0).set_names({"tensor"})
