@@ -7,7 +7,9 @@ import importlib
 import pkgutil
 import re
 import sys
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import processes
 import pytest
@@ -132,6 +134,18 @@ def test_a_name_is_exported_once() -> None:
 def test_no_public_object_has_two_names() -> None:
     objects = [id(getattr(fw, name)) for name in fw.__all__]
     assert len(objects) == len(set(objects))
+
+
+def project() -> Any:
+    """What pyproject.toml says of the package."""
+    return tomllib.loads((processes.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+@in_the_repository
+def test_all_is_every_part_that_users_may_want() -> None:
+    extras = project()["optional-dependencies"]
+    parts = [name for name in extras if name not in ("all", "test", "lint", "bench")]
+    assert extras["all"] == [f"foldwise[{','.join(parts)}]"]
 
 
 def test_types_travel_with_the_package() -> None:
