@@ -148,5 +148,13 @@ def test_all_is_every_part_that_users_may_want() -> None:
     assert extras["all"] == [f"foldwise[{','.join(parts)}]"]
 
 
+@in_the_repository
+def test_the_benchmarks_import_what_their_extra_brings() -> None:
+    said = project()
+    brought = {re.split(r"\W", each)[0] for each in said["dependencies"] + said["optional-dependencies"]["bench"]}
+    used = {name.split(".")[0] for path in (processes.ROOT / "benchmarks").glob("*.py") for name in imported(path)}
+    assert used - sys.stdlib_module_names - {"", "foldwise"} == brought
+
+
 def test_types_travel_with_the_package() -> None:
     assert (PACKAGE / "py.typed").is_file()
