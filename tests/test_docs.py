@@ -60,6 +60,25 @@ def test_links_lead_somewhere(document: Path) -> None:
     assert not missing
 
 
+def placed(rows: str) -> list[str]:
+    """The files that the rows of a map are about: one without a folder lies where the one before it does."""
+    found = []
+    for cell in re.findall(r"^\| (`[^|]*) \|", rows, re.MULTILINE):
+        folder = ""
+        for each in re.findall(r"`([^`]+)`", cell):
+            folder = each[: each.rfind("/") + 1] or folder
+            found.append(folder + each[each.rfind("/") + 1 :])
+    return sorted(found)
+
+
+def test_the_map_has_every_file_once() -> None:
+    source = ROOT / "src" / "foldwise"
+    python, native = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split("Inside `_native`:")
+    files = {path.relative_to(source).as_posix() for path in source.rglob("*.py") if path.name != "__init__.py"}
+    assert placed(python) == sorted([*files, "__init__.py", "_native/"])
+    assert placed(native) == sorted(path.name for path in (source / "_native").iterdir())
+
+
 def test_stub_matches_the_native_module() -> None:
     finished = subprocess.run(
         [sys.executable, "-m", "mypy.stubtest", "foldwise._native"], capture_output=True, text=True
