@@ -409,6 +409,13 @@ def test_an_engine_that_refuses_together_is_asked_singly() -> None:
     np.testing.assert_allclose(made, wanted, rtol=1e-2)
 
 
+def test_a_number_of_bfloat16_goes_to_an_engine_as_one() -> None:
+    pytest.importorskip("onnxruntime")
+    found = loaded("g (bfloat16 x) => (bool y) { y = IsInf(x) }", opset=20)
+    made = found.run({"x": np.array(-np.inf, ml_dtypes.bfloat16)}, engine="onnxruntime")["y"]
+    assert (made.shape, made.item()) == ((), True)
+
+
 SOFT = (
     "g (float[2,3,4] x, float[4] s) => (float[2,3,4] a, float[2,3,4] b, float[2,3,4] c, float[2,3,4] d)"
     "{ a = Softmax<axis=1>(x) b = LogSoftmax(x) c = LayerNormalization(x, s) d = Gelu<approximate=\"tanh\">(x) }"

@@ -6,12 +6,12 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import onnx
 
 from foldwise.errors import EngineError, FoldwiseError
 
+from . import onnxruntime_values
 from .graph import Array, Graph, Program, Value
 from .nodes import Meant
 from .onnx_file import to_proto
@@ -127,12 +127,12 @@ def _onnxruntime(model: onnx.ModelProto) -> Runner:
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     names = [each.name for each in session.get_inputs()]
-    halves = any(each.type == "tensor(bfloat16)" for each in (*session.get_inputs(), *session.get_outputs()))
+    halves = onnxruntime_values.has_bfloat16(session)
 
     def run(inputs: Sequence[Any]) -> Sequence[Any]:
         given = dict(zip(names, map(_native_order, inputs), strict=True))
         if halves:
-            return _run_with_bfloat16(session, given)
+            return onnxruntime_values.run(session, None, given)
         found: Sequence[Any] = session.run(None, given)
         return found
 
@@ -143,30 +143,6 @@ def _native_order(value: Any) -> Any:
     """onnxruntime reads arrays of another byte order as if they were of ours."""
     swapped = isinstance(value, np.ndarray) and not value.dtype.isnative
     return value.astype(value.dtype.newbyteorder("=")) if swapped else value
-
-
-def _run_with_bfloat16(session: Any, given: Mapping[str, Any]) -> Sequence[Any]:
-    """NumPy has no bfloat16 that onnxruntime takes or gives: its bits go in and out as unsigned integers."""
-    from onnxruntime import OrtValue
-
-    def entered(x: Array) -> Any:
-        if x.dtype == ml_dtypes.bfloat16:
-            bits = np.ascontiguousarray(x).view(np.uint16)
-            return OrtValue.ortvalue_from_numpy_with_onnx_type(bits, onnx.TensorProto.BFLOAT16)
-        return OrtValue.ortvalue_from_numpy(x)
-
-    names = [each.name for each in session.get_outputs()]
-    found = session.run_with_ort_values(names, {name: entered(x) for name, x in given.items()})
-    return [_left(each) for each in found]
-
-
-def _left(value: Any) -> Array:
-    if value.data_type() != "tensor(bfloat16)":
-        found: Array = value.numpy()
-        return found
-    described = {"version": 3, "shape": tuple(value.shape()), "typestr": "<u2", "data": (value.data_ptr(), False)}
-    bits = np.asarray(type("Lent", (), {"__array_interface__": described})())
-    return bits.copy().view(ml_dtypes.bfloat16)
 
 
 def _reference(model: onnx.ModelProto) -> Runner:

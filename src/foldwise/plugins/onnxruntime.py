@@ -10,12 +10,12 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, Final
 
-import ml_dtypes
 import numpy as np
 
 from foldwise import dtypes, engine, folds
 from foldwise.arguments import Accuracy, Array, chosen_accuracy
 from foldwise.errors import EngineError, FoldwiseError, ModelError, OptionError
+from foldwise.models import onnxruntime_values
 from foldwise.operation import operator
 from foldwise.operators import CATALOG, Schema
 from foldwise.operators.call import Tensor, checked_attributes, folds_everything
@@ -58,7 +58,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
                 raise
             kwargs["disabled_optimizers"] = {*(kwargs.get("disabled_optimizers") or ()), _FOLDING}
             super().__init__(path_or_bytes, options, providers, provider_options, **kwargs)
-        if any(each.type == _BFLOAT16_TENSOR for each in (*self.get_inputs(), *self.get_outputs())):
+        if onnxruntime_values.has_bfloat16(self):
             self.__class__ = _ConvertingSession  # other sessions have no frame more than onnxruntime's
 
 
@@ -67,8 +67,7 @@ class _ConvertingSession(InferenceSession):
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> Any:
         """As onnxruntime runs it, and arrays of `ml_dtypes.bfloat16` go in and come out."""
-        values = {name: _value_of(array) for name, array in input_feed.items()}
-        return [_array_of(value) for value in self.run_with_ort_values(output_names, values, run_options)]
+        return onnxruntime_values.run(self, output_names, input_feed, run_options)
 
 
 _FOLDING: Final = "ConstantFolding"
@@ -277,38 +276,3 @@ def _field(number: int, content: int | bytes) -> bytes:
     if isinstance(content, int):
         return bytes([number << 3, content])
     return bytes([number << 3 | 2, len(content)]) + content
-
-
-# ---- bfloat16, which onnxruntime knows and NumPy does not
-
-_BFLOAT16: Final = 16
-"""ONNX's number for it."""
-_BFLOAT16_TENSOR: Final = "tensor(bfloat16)"
-
-
-def _value_of(array: Any) -> Any:
-    if isinstance(array, onnxruntime.OrtValue):
-        return array
-    array = np.asarray(array, order="C")
-    if array.dtype != ml_dtypes.bfloat16:
-        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
-    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(np.uint16), _BFLOAT16)
-
-
-def _array_of(value: Any) -> Any:
-    if value.data_type() != _BFLOAT16_TENSOR:
-        return value.numpy()
-    return np.array(_Bits(value)).view(ml_dtypes.bfloat16)
-
-
-class _Bits:
-    """A bfloat16 value's memory as NumPy reads it."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value  # keeps the memory
-        self.__array_interface__ = {
-            "version": 3,
-            "shape": tuple(value.shape()),
-            "typestr": "<u2",
-            "data": (value.data_ptr(), True),
-        }
