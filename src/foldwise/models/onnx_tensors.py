@@ -59,11 +59,6 @@ def dtype_name(number: int, what: str) -> str:
     return KINDS[number].name
 
 
-def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The array dtype behind a dtype's name."""
-    return KINDS[NUMBERS[name]].numpy
-
-
 def read_tensor(tensor: TensorProto, folder: Folder, budget: Budget, what: str) -> Array:
     """The array that a tensor holds, in this file or in one beside it. It is not to be written to."""
     try:
