@@ -109,7 +109,7 @@ def test_neighbouring_sequences_are_walked_together(fold: Fold, dtype: str) -> N
 @EVERY_REDUCTION
 def test_stretches_begin_at_any_lane(fold: Fold, dtype: str) -> None:
     """A step that one stretch begins the next ones fill up; and what needs care is made one piece of them."""
-    for outer, kept, stretch in ((7, 3, 28 * 28), (80, 2, 257), (30, 2, 1001), (3, 2, 2049)):
+    for outer, kept, stretch in ((7, 3, 28 * 28), (3, 70, 28 * 28), (80, 2, 257), (30, 2, 1001), (3, 2, 2049)):
         walk_together(fold, dtype, (outer, kept, stretch))
 
 

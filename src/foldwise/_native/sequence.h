@@ -19,6 +19,8 @@ class OpenSequence {
   using CarefulAcc = typename Terms<C>::Acc;
   static constexpr int L = T::L, most_log = 3;
   static constexpr bool begins_anywhere = static_lanes && !any_order<F>;
+  static constexpr int G = L_vectors<F>;
+  static constexpr bool parted = static_lanes && by_parity<F, G>;  // lanes lie by parity until the end
 
   const int64_t k, vectors;
   Counter<C> counter;
@@ -28,6 +30,8 @@ class OpenSequence {
   bool left_range = false, decided = false;  // nothing that comes changes what is decided
   const char* lead = nullptr;
   int64_t slowness = 1;
+  // In the middle a step that begins in one stretch and goes on in another: what is copied there is as long as a whole one.
+  S waiting[begins_anywhere ? 3 * L : 1];
 
  public:
   static constexpr int64_t plain_tiles = F::guarded ? most_log + 1 : 0;
@@ -58,7 +62,7 @@ class OpenSequence {
         ahead = {lead - reinterpret_cast<const char*>(p), true, L * k * size / slowness};
         lead += some * k * size / slowness;
       }
-      fold_piece<F>(p, some, open_tile(), position % T::block, ahead);
+      fold_piece(p, some, open_tile(), ahead);
       if constexpr (of_truths<F>) decided = k == 1 && decides(open_tile());
       position += some;
       p = end;
@@ -78,6 +82,7 @@ class OpenSequence {
     }
     CarefulAcc* tile = counter.next();
     for (int64_t v = 0; v < vectors; ++v) tile[v] = F::lift(lanes[v]);
+    if constexpr (parted) put_by_parity<F, G>(tile);
     settle(tile);
     counter.push(std::countr_zero(uint64_t{JointLoop::span / T::block}));
     span_start = position += (count + T::block - 1) / T::block * T::block;  // no block is left open
@@ -87,7 +92,8 @@ class OpenSequence {
   void end(Walk walk) {
     if (position % T::block) end_block(walk);
     if (position != span_start) end_span(walk);
-    counter.whole();
+    CarefulAcc* whole = counter.whole();
+    if constexpr (parted) put_in_order<F, G>(whole);
   }
 
  private:
@@ -109,46 +115,60 @@ class OpenSequence {
     if constexpr (F::guarded) left_range |= spoilt<F>();
   }
 
-  // A piece that begins so many elements into a block.
-  template <class G>
-  FW_INLINE void fold_piece(const S* p, int64_t count, typename Terms<G>::Acc* tile, int64_t into_block, Ahead ahead) const {
+  // A piece of a block. A step that it shares with others waits until it is whole.
+  FW_INLINE void fold_piece(const S* p, int64_t count, Acc* tile, Ahead ahead) {
+    const int64_t into_block = position % T::block;
     if constexpr (begins_anywhere) {
+      S* const step = waiting + L;
       if (const int64_t lane = into_block % L) {
         const int64_t some = std::min(count, L - lane);
-        fill_up<G>(p, some, tile, lane);
+        if (count < L) std::copy_n(p, some, step + lane);
+        else copy_step(step + lane, p);
+        if (lane + some < L) return;
+        fold_waiting(tile, L, into_block >= L);
         p += some;
         count -= some;
       }
+      if (const int64_t rest = count % L) {
+        if (count < L) std::copy_n(p, rest, step);
+        else copy_step(step + rest - L, p + count - L);
+        count -= rest;
+      }
+      if (!count) return settle(tile);
     }
-    const bool resume = into_block > 0;
-    if constexpr (G::heavy) fold_into_lanes<G, 0, std::is_same_v<G, F>>(p, count * k, L * k, tile, resume, ahead);
-    else if (static_lanes && !ahead.far) fold_into_lanes<G, static_lanes, false, false>(p, count * k, L * k, tile, resume);
-    else fold_into_lanes<G, static_lanes, true>(p, count * k, L * k, tile, resume, ahead);
+    fold_steps<F, !parted>(p, count, tile, into_block > 0, ahead);
     settle(tile);
   }
 
-  // What is left of a step that another piece began, from some lane on.
-  template <class G>
-  static FW_OUTLINE void fill_up(const S* p, int64_t count, typename Terms<G>::Acc* tile, int64_t lane) {
-    using A = typename G::Value;
-    constexpr int W = T::W;
-    tile += lane / W;
-    for (int64_t filled = lane % W; count; filled = 0, ++tile) {
-      const int64_t some = std::min(count, W - filled);
-      Pack<A, W> x = some == W ? load<A, W>(p) : Terms<G>::some(p, some);
-      if (filled) {
-        A moved[2 * W];
-        store(moved, splat<A, W>(G::absent()));
-        store(moved + filled, x);
-        x = load<A, W>(moved);
-      }
-      *tile = joined<G, W>(*tile, x);
-      p += some;
-      count -= some;
+  static FW_INLINE void copy_step(S* to, const S* from) {
+    constexpr int bytes = L * sizeof(S), vector = std::min(vector_bytes, bytes);
+    repeat<bytes / vector>([&](int v) FW_INLINED {
+      store_vector(reinterpret_cast<char*>(to) + v * vector, load_vector<char, vector>(reinterpret_cast<const char*>(from) + v * vector));
+    });
+  }
+
+  // What waits: a step, or, when nothing follows, some of one.
+  FW_OUTLINE void fold_waiting(Acc* tile, int64_t count, bool resume) {
+    if constexpr (parted) {
+      constexpr S absent{static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(F::absent()) >> 16)};
+      std::fill_n(waiting + L + count, L - count, absent);
+      count = L;
     }
+    fold_steps<F, !parted>(waiting + L, count, tile, resume, {});
+    settle(tile);
+  }
+
+  template <class H, bool in_order>
+  FW_INLINE void fold_steps(const S* p, int64_t count, typename Terms<H>::Acc* tile, bool resume, Ahead ahead) const {
+    if constexpr (H::heavy) fold_into_lanes<H, 0, std::is_same_v<H, F>>(p, count * k, L * k, tile, resume, ahead);
+    else if (static_lanes && !ahead.far) fold_into_lanes<H, static_lanes, false, false, in_order>(p, count * k, L * k, tile, resume);
+    else fold_into_lanes<H, static_lanes, true, false, in_order>(p, count * k, L * k, tile, resume, ahead);
   }
 
   FW_OUTLINE void end_block(Walk walk) {
+    if constexpr (begins_anywhere) {
+      if (position % L) fold_waiting(open_tile(), position % L, position % T::block >= L);
+    }
     if constexpr (F::guarded) {
       plain.push();
       if (plain.count == uint64_t{1} << span_log || position % T::block) end_span(walk);
@@ -180,7 +200,10 @@ class OpenSequence {
         const Room block(count * k * static_cast<int64_t>(sizeof(S)));  // in one piece
         S* to = reinterpret_cast<S*>(block.begin());
         walk(first, count, [&](const char* p, int64_t some, const char*) { to = std::copy_n(elements(p), some * k, to); });
-        fold_piece<C>(elements(block.begin()), count, counter.next(), 0, {});
+        CarefulAcc* tile = counter.next();
+        fold_steps<C, true>(elements(block.begin()), count, tile, false, {});
+        if constexpr (parted) put_by_parity<F, G>(tile);
+        settle(tile);
         counter.push();
       }
       span_start = position;

@@ -51,7 +51,7 @@ struct SequenceTaker : Taker {
   }
 };
 
-constexpr int64_t side_by_side_bytes = 128 << 10;
+constexpr int64_t side_by_side_bytes = 256 << 10;
 constexpr int64_t small_unit_bytes = 8 << 10;  // what one of a company does at once
 constexpr int64_t turn_bytes = 2048;           // of elements that do not lie in order
 constexpr int64_t company_chunk_bytes = 1 << 20;
@@ -178,7 +178,7 @@ struct Sequences {
     const int64_t stretch = line.size * fold.item;
     const bool far_apart = one && plan.source.direct && line.x == fold.item && plan.fold_rank > 1 && plan.kept_rank &&
                            plan.kept[plan.kept_rank - 1].x == stretch;
-    const bool together = far_apart && from_memory && units >= 4 * thread_count() && (as_they_lie || pays_to_hold());
+    const bool together = far_apart && units >= 4 * thread_count() && (as_they_lie || pays_to_hold());
     if (plan.company && plan.count * element_bytes > small_unit_bytes) in_company(element_bytes);
     else if (together) side_by_side();
     else one_by_one();
@@ -230,11 +230,11 @@ struct Sequences {
   void side_by_side() {
     const Axis& next_to = plan.kept[plan.kept_rank - 1];
     const int64_t most = next_to.size, stretch = next_to.x, held_bytes = as_they_lie ? 0 : room_to_hold();
-    const int64_t groups = groups_of(std::max(stretch, held_bytes)), together = (most + groups - 1) / groups;
+    const int64_t room = counter_depth((plan.count + fold.block - 1) / fold.block) * tile_bytes;
+    const int64_t groups = groups_of(held_bytes + room + plain_bytes + fold.state), together = (most + groups - 1) / groups;
     const int64_t per_line = (most + together - 1) / together;
     const int64_t lines = plan.count / line.size;
     divide(plan, units / most * per_line, together * plan.count * fold.item * fold.effort, [&](int64_t first, int64_t last) {
-      const int64_t room = counter_depth((plan.count + fold.block - 1) / fold.block) * tile_bytes;
       const Room tiles(together * room), plain(together * plain_bytes), states(together * fold.state), held(together * held_bytes);
       for (int64_t group = first; group < last; ++group) {
         const int64_t unit = group / per_line * most + group % per_line * together;
@@ -256,7 +256,7 @@ struct Sequences {
           const int64_t to_next = done + 1 < lines ? from.x - first_line - sequences * next_to.x : 0;
           each([&](int64_t i, char* state, Walk again) {
             const char* p = first_line + i * next_to.x;
-            if (as_they_lie) return fold.take(state, p, line.size, p + stretch, again);
+            if (as_they_lie) return fold.take(state, p, line.size, fetches ? p + stretch : nullptr, again);
             char* const here = held.begin() + i * held_bytes;
             const int64_t before = done * line.size % fold.block, all = before + line.size;
             const int64_t taken = done + 1 < lines ? all / fold.block * fold.block : all;

@@ -86,10 +86,9 @@ FW_INLINE void join_vectors(typename Terms<F>::Acc* acc, const typename F::Sourc
     repeat<G>([&](int g) FW_INLINED { ask(g), acc[g] = joined<F, W>(acc[g], p + g * W); });
   }
 }
-// Lanes as they follow each other, and by parity again.
-template <class F, int G, class Left, class Right>
-FW_INLINE void change_pairs(typename Terms<F>::Acc* acc, Left&& left, Right&& right) {
-  using Acc = typename Terms<F>::Acc;
+// Lanes as they follow each other, and by parity again; also those of another fold that goes on with these.
+template <class F, int G, class Acc, class Left, class Right>
+FW_INLINE void change_pairs(Acc* acc, Left&& left, Right&& right) {
   if constexpr (by_parity<F, G>) {
     repeat<G / 2>([&](int pair) FW_INLINED {
       const Acc one = acc[2 * pair], other = acc[2 * pair + 1];
@@ -98,13 +97,13 @@ FW_INLINE void change_pairs(typename Terms<F>::Acc* acc, Left&& left, Right&& ri
     });
   }
 }
-template <class F, int G>
-FW_INLINE void put_in_order(typename Terms<F>::Acc* acc) {
+template <class F, int G, class Acc>
+FW_INLINE void put_in_order(Acc* acc) {
   change_pairs<F, G>(acc, [](const auto& p, const auto& q) { return in_turns<0>(p, q); },
                      [](const auto& p, const auto& q) { return in_turns<1>(p, q); });
 }
-template <class F, int G>
-FW_INLINE void put_by_parity(typename Terms<F>::Acc* acc) {
+template <class F, int G, class Acc>
+FW_INLINE void put_by_parity(Acc* acc) {
   change_pairs<F, G>(acc, [](const auto& p, const auto& q) { return every_second<0>(p, q); },
                      [](const auto& p, const auto& q) { return every_second<1>(p, q); });
 }

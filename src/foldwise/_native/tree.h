@@ -19,8 +19,9 @@ struct Tiles : Room {
 // ---- 1. elements into lanes
 
 // Lane l of `lanes` folds elements l, l + lanes, ... left to right; a lane without an element is absent. A block may
-// come in pieces: all but the last are whole steps, all but the first `resume` on the tile. Of rows there may be few steps.
-template <class F, int static_lanes, bool prefetch, bool of_rows = !prefetch>
+// come in pieces: all but the last are whole steps, all but the first `resume` on the tile. Of rows there may be few steps. Lanes that
+// come by parity lie in order afterwards, or as they come, of whole steps only.
+template <class F, int static_lanes, bool prefetch, bool of_rows = !prefetch, bool in_order = true>
 FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64_t runtime_lanes,
                                typename Terms<F>::Acc* tile, bool resume = false, Ahead ahead = {}) {
   using T = Terms<F>;
@@ -63,14 +64,14 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
     constexpr bool widens = !by_parity<F, G> || most_widened > 0;
     if constexpr (by_parity<F, G>) {
       const auto fold_parted = [&](auto&& ask) FW_INLINED {
-        if (resume) put_by_parity<F, G>(acc);
+        if (in_order && resume) put_by_parity<F, G>(acc);
         for (; step < full; ++step) {
           const auto* row = p + step * lanes + first * W;
           if (step || resume) join_vectors<F, G>(acc, row, ask);
           else start_vectors<F, G>(acc, row, ask);
           soon += pace;
         }
-        put_in_order<F, G>(acc);
+        if (in_order) put_in_order<F, G>(acc);
       };
       if (__builtin_expect(full > most_widened, !of_rows)) every_line ? fold_parted(fetch_every) : fold_parted(fetch);
     }

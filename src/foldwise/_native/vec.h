@@ -290,9 +290,16 @@ FW_INLINE Pack<T, N> every_second(const Pack<T, N>& a, const Pack<T, N>& b) {
 
 // The elements of a and b in turns: the lower (Half = 0) or upper (Half = 1) half of them all.
 template <int Half, class T, int N>
-  requires(Pack<T, N>::chunks == 1)
 FW_INLINE Pack<T, N> in_turns(const Pack<T, N>& a, const Pack<T, N>& b) {
-  return {{pick<N>(a.v[0], b.v[0], [](int k) { return Half * N / 2 + k / 2 + k % 2 * N; })}};
+  constexpr int C = Pack<T, N>::chunks, W = Pack<T, N>::width;
+  constexpr auto lower = [](int k) { return k / 2 + k % 2 * W; };
+  constexpr auto upper = [](int k) { return W / 2 + k / 2 + k % 2 * W; };
+  Pack<T, N> r;
+  repeat<C>([&](int c) FW_INLINED {
+    const int half = Half * C + c, from = half / 2;
+    r.v[c] = half % 2 ? pick<W>(a.v[from], b.v[from], upper) : pick<W>(a.v[from], b.v[from], lower);
+  });
+  return r;
 }
 
 // Inside every group of 2H elements: the last of the lower half, seen by the upper half; what `absent` has there elsewhere.
