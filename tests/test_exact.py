@@ -348,6 +348,13 @@ def test_quotients_and_roots_of_integers(dtype: str) -> None:
             assert same_bits(exactly_folded(fold, x.T.copy(), axis=1), wanted), (fold, shape)
 
 
+def test_one_integer_alone() -> None:
+    assert exactly_folded("l2", np.array(-5)) == 5
+    assert exactly_folded("sum", np.array(2**53 + 3), dtype=np.float32) == np.float32(2**53)
+    assert exactly_folded("mean", np.array(2**63 + 2**12, np.uint64), dtype=np.float64) == 2.0**63 + 2**12
+    assert fw.mean(np.array(3), where=True) == 3
+
+
 def test_integers_beyond_64_and_128_bits() -> None:
     most = np.full(6, 2**64 - 1, np.uint64)
     assert exactly_folded("mean", most) == float(2**64 - 1)

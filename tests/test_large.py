@@ -74,6 +74,12 @@ for view in views:
         fw.sum(view, axis=axis, dtype=np.float64)
 fw.mean(words, where=True)
 fw.mean(memory[:-4].view(np.uint64), where=True)
+for accuracy in "default", "exact":
+    fw.sum(memory[:-4].view(np.int64), dtype=np.float32, accuracy=accuracy)
+    fw.l1(words, dtype=np.float64, accuracy=accuracy)
+    fw.mean(words, where=True, accuracy=accuracy)
+fw.sum_report(memory)
+fw.Accumulator("mean", np.int64, accuracy="exact").update(memory[:-4].view(np.int64))
 print(before, peak())
 """
     before, after = map(int, processes.output("-c", script).split())

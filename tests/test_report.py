@@ -203,6 +203,14 @@ def test_nothing() -> None:
     assert fw.sum_report(np.zeros((3, 0), np.int8), axis=1).value.tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize("value", [math.nan, -math.inf, np.float32(1.5), 5, np.uint64(2**63 + 1), True])
+def test_of_one_number(value: Any) -> None:
+    """As of an array that holds it."""
+    alone, among = fw.sum_report(value), fw.sum_report(np.atleast_1d(value))
+    assert all(same_bits(np.asarray(one), np.asarray(other)) for one, other in zip(alone[:-1], among[:-1], strict=True))
+    assert alone.first_bad == (None if among.first_bad is None else ())
+
+
 def test_it_can_be_read() -> None:
     lines = str(fw.sum_report([1e16, 1.0, -1e16])).splitlines()
     assert [line.split()[0] for line in lines] == list(fw.SumReport._fields)
@@ -210,6 +218,8 @@ def test_it_can_be_read() -> None:
 
 
 def test_refusals() -> None:
+    with pytest.raises(fw.ShapeError, match=r"sum_report: x has 64 axes, .* leave one of length 1 away"):
+        fw.sum_report(np.ones((1,) * 64))
     with pytest.raises(fw.DtypeError, match=r"^sum_report: x has dtype complex128"):
         fw.sum_report([1j])
     with pytest.raises(fw.AxisError, match=r"^sum_report: axis 1 is out of range"):

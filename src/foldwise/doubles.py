@@ -3,17 +3,14 @@
 Of ordinary data two doubles hold a sum, and three of nearly all; a total with all possible digits takes 1,136 bytes.
 """
 
-from typing import Final, Self
+from typing import Self
 
 import numpy as np
 
-from . import engine, folds, whole
+from . import engine
 from .arguments import NUMPY, Array
-from .engine import INT64, Reduce, Scan
-from .states import EXACT, Terms, Totals
-
-_SUMS: Final = {str(folds.BY_NAME[name].exact): folds.BY_NAME[name] for name in ("sum", "l1", "sumsquare")}
-"""By their exact kernels."""
+from .engine import Scan
+from .states import Terms, Totals
 
 
 class Doubles(Totals):
@@ -35,7 +32,8 @@ class Doubles(Totals):
     def add(self, x: Array, seen: int, where: Array | None = None) -> None:
         if self.few:
             moved = engine.empty_doubles(self.terms.shape) if self._fresh else self.totals.copy()
-            if _added(moved, EXACT[self.terms.fold.kernel], x, self.terms.axes(x), where):
+            kept = np.expand_dims(moved, self.terms.axes(x))
+            if all(engine.add_to_doubles(kept, *part) for part in self.terms.exact_parts(x, where)):
                 self._keep(moved)
                 return
             self.totals = self.in_totals()
@@ -90,15 +88,3 @@ class Doubles(Totals):
         totals = Totals.restored(terms, count, data).totals
         doubles = engine.doubles_of(totals)
         return cls(terms, totals if doubles is None else doubles)
-
-
-def _added(doubles: Array, kernel: str, x: Array, axes: tuple[int, ...], where: Array | None) -> bool:
-    """Add a block; whether doubles hold the sums."""
-    kept = np.expand_dims(doubles, axes)
-    if x.dtype.kind in "iub" and x.size < 1 << 31 and x.dtype.itemsize <= (2 if kernel == "exact_sumsquare" else 4):
-        sums = Reduce(_SUMS[kernel], axes, INT64, keepdims=True).run(x, None, where)
-        halves = (sums >> 32) * 2.0**32, (sums & 0xFFFFFFFF).astype(np.float64)
-        return all(engine.add_to_doubles(kept, "exact_sum", half, (), None) for half in halves)
-    return all(
-        engine.add_to_doubles(kept, kind, each, axes, where) for kind, each in whole.summands(kernel, x)
-    )

@@ -116,6 +116,6 @@ def exact_column_for(source: Dtype, kernel: str) -> str:
     return source.column if source.size > 2 or kernel == "exact_sum" else "float32"
 
 
-def judged_column_for(source: Dtype) -> str:
-    """The column that folds integers by their exact value."""
-    return "int64" if source.kind == "i" else "uint64"
+def judged_column_for(source: Dtype, start: float = 0) -> str:
+    """The column that folds integers by their exact value, and what the fold starts from."""
+    return "int64" if source.kind == "i" or (source.size < 8 and start < 0) else "uint64"

@@ -10,7 +10,8 @@ from . import _native, arguments, dtypes, whole
 from .arguments import NUMPY, Accuracy, Array, Overflow, dtype_of
 from .dtypes import Dtype
 from .errors import ArgumentError, ShapeError, StateError
-from .folds import SUM, Fold, Number
+from .folds import SUM, SUMS, Fold, Number
+from .whole import Part
 
 __version__: Final = _native.VERSION
 
@@ -56,7 +57,8 @@ class Reduce(NamedTuple):
                 with np.errstate(over="ignore"):
                     target[...] = self.of_nothing()
             return _Asked(None, lambda _: _delivered(target, final))
-        way = _way(self.fold, dtype_of(x), self.result, self.overflow, x.size, self.accuracy)
+        start = self._start(where is None)
+        way = _way(self.fold, dtype_of(x), self.result, self.overflow, x.size, self.accuracy, start=start)
         # Axes of length 1 may be added to a view freely, so the core sees arrays of one rank.
         ranked = target if self.keepdims else target.reshape(self._replace(keepdims=True).shape_for(x.shape))
 
@@ -68,7 +70,7 @@ class Reduce(NamedTuple):
                     whole.refuse_overflow(self.fold.name, self.result)
             return _delivered(target, final)
 
-        return _Asked((way.job(dtype_of(x), self.result), way.finish(self._start(where is None)), ranked), finish)
+        return _Asked((way.job(dtype_of(x), self.result), way.finish(start), ranked), finish)
 
     def shape_for(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of the result."""
@@ -96,22 +98,32 @@ class Reduce(NamedTuple):
 
     def _mean_of_chosen(self, x: Array, where: Array) -> Array:
         source = dtype_of(x)
+        if source.kind != "f" and self.result.kind == "f":
+            return self._replace(result=FLOAT64)._by_totals(x, where).astype(NUMPY[self.result.code])
         count = self._replace(fold=SUM, result=INT64).run(where)
-        if source.kind == "f":
-            # In the accumulator's own dtype: what the mask leaves out changes nothing, not even the bits.
-            wide = FLOAT64 if dtypes.column_for(source, self.result) == "float64" else dtypes.BY_NAME["float32"]
-            total = self._replace(fold=SUM, result=wide).run(x, None, where)
-            with np.errstate(all="ignore"):
-                mean = np.asarray(total.astype(np.float64) / count)
-                mean = mean.astype(NUMPY[wide.code]).astype(NUMPY[self.result.code])
-            mean[np.isnan(mean)] = np.nan  # the one NaN, whatever the division made of it
-            return mean
-        if self.result.kind != "f" and not count.all():
-            self.of_nothing()
-        # The wrapped sum and a float one tell the exact one, without a copy of what is folded.
-        summing = self._replace(fold=SUM, accuracy="default")
-        sums = [summing._replace(result=each).run(x, None, where) for each in (INT64, FLOAT64)]
-        return whole.means(whole.exact_sums(*sums), count, self.result)
+        if source.kind != "f":
+            if not count.all():
+                self.of_nothing()
+            sums = [self._replace(fold=SUM, result=each, accuracy="default").run(x, None, where) for each in _BOTH]
+            return whole.cut_means(whole.integers(*sums), count, self.result)
+        # In the accumulator's own dtype: what the mask leaves out changes nothing, not even the bits.
+        wide = FLOAT64 if dtypes.column_for(source, self.result) == "float64" else dtypes.BY_NAME["float32"]
+        total = self._replace(fold=SUM, result=wide).run(x, None, where)
+        with np.errstate(all="ignore"):
+            mean = np.asarray(total.astype(np.float64) / count)
+            mean = mean.astype(NUMPY[wide.code]).astype(NUMPY[self.result.code])
+        mean[np.isnan(mean)] = np.nan  # the one NaN, whatever the division made of it
+        return mean
+
+    def exact_parts(self, x: Array, where: Array | None) -> list[Part]:
+        """Floats that come to the exact fold: of integers, but for long ones' squares, as few as there are outputs."""
+        summed, size = SUMS[self.fold.kernel], x.dtype.itemsize
+        if x.dtype.kind not in "iub" or (size == 8 and summed.kernel == "sumsquare"):
+            return [(kernel, each, self.axes, where) for kernel, each in whole.summands(str(summed.exact), x)]
+        total = Reduce(summed, self.axes, INT64, keepdims=True)
+        in_64_bits = size <= (2 if summed.kernel == "sumsquare" else 4) and x.size < _EXACT_IN_64_BITS
+        about = None if in_64_bits else total._replace(result=FLOAT64).run(x, None, where)
+        return whole.integers_in_floats(total.run(x, None, where), about)
 
     def _by_totals(self, x: Array, where: Array | None) -> Array:
         """An exact sum in more than one step."""
@@ -120,16 +132,13 @@ class Reduce(NamedTuple):
             fewer = self._replace(axes=tuple(a - (a > at) for a in self.axes if a != at))
             folded = fewer._by_totals(np.squeeze(x, at), None if where is None else np.squeeze(where, at))
             return folded.reshape(self.shape_for(x.shape))
-        totals = empty_totals(self._replace(keepdims=True).shape_for(x.shape))
-        for kernel, summand in whole.summands(str(self.fold.exact), x):
-            add_to_totals(totals, kernel, summand, self.axes, where)
+        kept = self._replace(keepdims=True).shape_for(x.shape)
+        sums = with_added(empty_doubles(kept), self.exact_parts(x, where))
         if self.initial:
-            add_to_totals(totals, "exact_sum", np.full(totals.shape[:-1], self.initial), (), None)
-        count = None
-        if self.fold.ending == "mean":
-            everything = np.broadcast_to(np.True_, x.shape)
-            count = self._replace(fold=SUM, result=INT64, keepdims=True).run(everything, None, where)
-        return rounded_totals(totals, self.fold.ending, count, self.result).reshape(self.shape_for(x.shape))
+            sums = with_added(sums, [("exact_sum", np.full(kept, self.initial), (), None)])
+        chosen = np.broadcast_to(np.True_, x.shape) if where is None else where
+        count = Reduce(SUM, self.axes, INT64, keepdims=True).run(chosen) if self.fold.ending == "mean" else None
+        return rounded_totals(sums, self.fold.ending, count, self.result).reshape(self.shape_for(x.shape))
 
 
 class _Asked(NamedTuple):
@@ -161,6 +170,18 @@ def empty_totals(shape: tuple[int, ...]) -> Array:
 def empty_doubles(shape: tuple[int, ...]) -> Array:
     """The same in few doubles, along one more axis: they add up to the sum."""
     return np.zeros((*shape, _native.DOUBLES))
+
+
+def with_added(sums: Array, parts: Sequence[Part]) -> Array:
+    """Exact sums and more: in few doubles as long as these hold them."""
+    more = sums.copy()
+    if sums.dtype == np.float64:
+        if all(add_to_doubles(more, *part) for part in parts):
+            return more
+        more = totals_of(sums)
+    for part in parts:
+        add_to_totals(more, *part)
+    return more
 
 
 def add_to_totals(totals: Array, kernel: str, x: Array, axes: tuple[int, ...], where: Array | None) -> None:
@@ -206,36 +227,6 @@ def doubles_of(totals: Array) -> Array | None:
     return doubles if _native.convert_sums(totals, doubles) else None
 
 
-def total_digits(totals: Array) -> tuple[Array, Array]:
-    """Sums as digits of 32 bits, and what they have of infinities and NaN: one form for one value.
-
-    The first digit counts units of 2**-2176, the last that is not 0 has the sign. What is no number has no digits.
-    Accumulators store these, so they are a format: what is stored must stay readable.
-    """
-    carried = empty_totals(totals.shape[:-1])
-    merge_totals(carried, totals)
-    digits, special = carried[..., :TOTAL_DIGITS], carried[..., TOTAL_DIGITS]
-    return np.where(special[..., np.newaxis], 0, digits), np.where(special & (special - 1), 1, special)
-
-
-def totals_from(digits: Array, special: Array) -> Array:
-    """The sums that have such digits."""
-    totals = empty_totals(special.shape)
-    totals[..., :TOTAL_DIGITS] = digits
-    totals[..., TOTAL_DIGITS] = special
-    totals[..., -1] = TOTAL_DIGITS - 1
-    sums = empty_totals(special.shape)
-    merge_totals(sums, totals)  # where the digits end, the core finds out
-    return sums
-
-
-def whole_totals(totals: Array) -> Array:
-    """What sums of integers come to, as Python's integers."""
-    digits = total_digits(totals)[0][..., _UNIT_DIGIT:].astype(object)
-    whole_ones: Array = np.asarray((digits << 32 * np.arange(digits.shape[-1]).astype(object)).sum(-1), object)
-    return whole_ones
-
-
 def rounded_totals(sums: Array, ending: str, counts: Array | None, result: Dtype) -> Array:
     """What sums come to, totals or doubles, rounded once into a float dtype."""
     found = np.empty(sums.shape[:-1])
@@ -245,6 +236,16 @@ def rounded_totals(sums: Array, ending: str, counts: Array | None, result: Dtype
     rounding(sums, counts, _ENDING_CODES[ending], result.code, found)
     with np.errstate(over="ignore"):
         return found.astype(NUMPY[result.code])
+
+
+def _rounded_integers(wrapped: Array, about: Array, result: Dtype) -> Array:
+    """Integers of which the last 64 bits are known, and what they come to, rounded once into a float dtype."""
+    found, flat, some = np.empty(wrapped.size, NUMPY[result.code]), (wrapped.reshape(-1), about.reshape(-1)), 1 << 16
+    for at in range(0, found.size, some):
+        block = [each[at : at + some] for each in flat]
+        sums = with_added(empty_doubles(block[0].shape), whole.integers_in_floats(*block))
+        found[at : at + some] = rounded_totals(sums, "none", None, result)
+    return found.reshape(wrapped.shape)
 
 
 class Scan(NamedTuple):
@@ -287,8 +288,8 @@ class Scan(NamedTuple):
         if through_floats(self.fold, self.result):
             return _delivered(whole.truncated(self.name, self.result, self._replace(result=FLOAT64).run(x)), out), True
         if self.accuracy == "exact" and _in_steps(self.fold, dtype_of(x), self.result):
-            steps = [self._replace(result=each, accuracy="default").run(x) for each in (INT64, FLOAT64)]
-            return _delivered(whole.rounded(whole.exact_sums(*steps), self.result), out), True
+            wrapped, about = (self._replace(result=each, accuracy="default").run(x) for each in _BOTH)
+            return _delivered(_rounded_integers(wrapped, about, self.result), out), True
         fits, start = True, self.fold.start(self.result)
         in_place = out is not None and arguments.same_memory(x, out)
         read_again = self.exclusive or self.include_initial or (self.result.kind == "f" and start != 0)
@@ -349,14 +350,14 @@ class Arg(NamedTuple):
 
 INT64: Final = dtypes.BY_NAME["int64"]
 FLOAT64: Final = dtypes.BY_NAME["float64"]
+_BOTH: Final = INT64, FLOAT64
+"""Wrapped, and about: together they tell sums of integers."""
 _TOTALS: Final = len(dtypes.TABLE)
 """In place of a result's dtype: exact sums as they are."""
 _DOUBLES: Final = _TOTALS + 1
 """The same, as doubles."""
 TOTAL_DIGITS: Final = _native.TOTAL_WORDS - 4
 """The first words of a total. Then come its infinities and NaNs, as bits, and three words of how far it is carried."""
-_UNIT_DIGIT: Final = 2176 // 32
-"""The digit that counts ones."""
 _TOTAL_ROOM: Final = TOTAL_DIGITS - 4
 """More digits than 2**60 squares of the largest float64 have; beyond these, merging could run out of them."""
 _WORD: Final = (1 << 64) - 1
@@ -391,11 +392,12 @@ def _way(
     count: int = 1,
     accuracy: Accuracy = "default",
     scans: bool = False,
+    start: Number = 0,
 ) -> _Way:
     def through(kernel: str, column: str, ending: str, limits: Any = _NO_LIMITS) -> _Way:
         return _Way(_KERNEL_CODES[kernel], _COLUMN_CODES[column], _ENDING_CODES[ending], limits)
 
-    integral, by_value = result.kind in "iu", dtypes.judged_column_for(source)
+    integral, by_value = result.kind in "iu", dtypes.judged_column_for(source, start)
     if integral and overflow != "wrap":
         return through(str(fold.judged), by_value, "none", dtypes.limits(result))
     # Of integers a mean is exact, and so is a root that is to be one: R-16, R-17.

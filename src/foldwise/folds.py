@@ -89,3 +89,5 @@ PLACES: Final = (
 """Folds that say where: along one axis, or all of them in C order."""
 
 BY_NAME: Final = {fold.name: fold for fold in (*FOLDS, *PLACES)}
+SUMS: Final = {fold.kernel: fold for fold in FOLDS if fold.exact is not None and fold.ending == "none"}
+"""What can be summed exactly, by the kernel of it and of folds that end otherwise."""

@@ -9,7 +9,8 @@ from . import arguments, engine, folds, whole
 from .arguments import NUMPY, Array
 from .dtypes import Dtype
 from .engine import FLOAT64, INT64, Arg, Reduce
-from .folds import SUM
+from .errors import ShapeError
+from .folds import SUM, Fold
 
 _ARGMAX: Final = folds.BY_NAME["argmax"]
 
@@ -55,6 +56,10 @@ def sum_report(x: Any, /, axis: int | tuple[int, ...] | None = None, where: Any 
     name = "sum_report"
     array = arguments.as_array(name, x)
     source = arguments.accepted(name, array)
+    if array.ndim == 64:
+        raise ShapeError(
+            f"{name}: x has 64 axes, and exact sums need one more; leave one of length 1 away, as x.squeeze(axis) does"
+        )
     axes = arguments.normalised_axes(name, axis, array.ndim)
     mask = None if where is None else arguments.mask_for(name, where, array)
     summed = _Summed(array, axes, mask, SUM.result(source))
@@ -71,7 +76,7 @@ class _Summed(NamedTuple):
     result: Dtype
 
     def of_floats(self) -> SumReport:
-        totals, default, count = self._totals("exact_sum"), self._default(), self._counted(None)
+        totals, default, count = self._totals(SUM), self._default(), self._counted(None)
         value = engine.rounded_totals(totals, "none", None, self.result)
         nans, above, below, first_bad = self._specials(engine.rounded_totals(totals, "none", None, FLOAT64))
         usual = nans + above + below == 0
@@ -90,7 +95,7 @@ class _Summed(NamedTuple):
         )
 
     def of_integers(self) -> SumReport:
-        totals, default, count = self._totals("exact_sum"), self._default(), self._counted(None)
+        totals, default, count = self._totals(SUM), self._default(), self._counted(None)
         value = Reduce(SUM, self.axes, self.result, overflow="saturate").run(self.x, None, self.where)
         bound = self._distance(totals, value)
         overflowed, none = np.asarray(bound > 0), np.zeros(value.shape, np.int64)
@@ -111,18 +116,16 @@ class _Summed(NamedTuple):
     def _default(self) -> Array:
         return Reduce(SUM, self.axes, self.result).run(self.x, None, self.where)
 
-    def _totals(self, kernel: str) -> Array:
+    def _totals(self, fold: Fold) -> Array:
         """Exact sums of the elements, or of their magnitudes."""
-        kept = Reduce(SUM, self.axes, self.result, keepdims=True).shape_for(self.x.shape)
-        totals = engine.empty_totals(kept)
-        for exact, summand in whole.summands(kernel, self.x):
-            engine.add_to_totals(totals, exact, summand, self.axes, self.where)
-        shape = Reduce(SUM, self.axes, self.result).shape_for(self.x.shape)
-        return totals.reshape(*shape, totals.shape[-1])
+        folded = Reduce(fold, self.axes, self.result, keepdims=True)
+        sums = engine.empty_doubles(folded.shape_for(self.x.shape))
+        totals = engine.with_added(sums, folded.exact_parts(self.x, self.where))
+        return totals.reshape(*folded._replace(keepdims=False).shape_for(self.x.shape), totals.shape[-1])
 
     def _counted(self, chosen: Array | None) -> Array:
         """How many elements there are, or how many of those that were chosen."""
-        those = np.broadcast_to(np.True_, self.x.shape) if chosen is None else chosen
+        those = np.broadcast_to(np.True_, self.x.shape) if chosen is None else np.asarray(chosen)
         return Reduce(SUM, self.axes, INT64).run(those, None, self.where)
 
     def _specials(self, sums: Array) -> tuple[Array, Array, Array, tuple[int, ...] | None]:
@@ -138,11 +141,10 @@ class _Summed(NamedTuple):
 
     def _distance(self, totals: Array, sums: Array) -> Array:
         """How far sums are from the exact ones, rounded up."""
-        rest = totals.copy()
-        for kernel, summand in whole.summands("exact_sum", np.asarray(sums)):
-            engine.add_to_totals(rest, kernel, np.asarray(-summand), (), None)
+        parts = whole.summands("exact_sum", np.asarray(sums))
+        rest = engine.with_added(totals, [(kernel, np.asarray(-each), (), None) for kernel, each in parts])
         nearest = engine.rounded_totals(rest, "none", None, FLOAT64)
-        engine.add_to_totals(rest, "exact_sum", np.asarray(-nearest), (), None)
+        rest = engine.with_added(rest, [("exact_sum", np.asarray(-nearest), (), None)])
         more = engine.rounded_totals(rest, "none", None, FLOAT64)
         with np.errstate(all="ignore"):
             above = np.nextafter(np.abs(nearest), np.inf)
@@ -151,7 +153,7 @@ class _Summed(NamedTuple):
         return np.select([np.isnan(nearest), beyond & (nearest != 0)], [np.inf, above], np.abs(nearest))
 
     def _condition(self, totals: Array, count: Array) -> Array:
-        kept = self._totals("exact_l1")
+        kept = self._totals(folds.BY_NAME["l1"])
 
         def ratio(ending: str) -> tuple[Array, Array]:
             magnitudes, sums = (engine.rounded_totals(each, ending, count, FLOAT64) for each in (kept, totals))

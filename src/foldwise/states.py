@@ -8,15 +8,15 @@ import numpy as np
 
 from . import dtypes, engine, folds, whole
 from .arguments import NUMPY, Array, Overflow
+from .digits import total_digits, totals_from, whole_totals
 from .dtypes import Dtype
 from .engine import FLOAT64, INT64, Arg, Reduce
 from .errors import StateError
-from .folds import FOLDS, SUM, Fold
+from .folds import SUM, SUMS, Fold
+from .whole import Part
 
 _PROD: Final = folds.BY_NAME["prod"]
 _UINT64: Final = dtypes.BY_NAME["uint64"]
-EXACT: Final = {fold.kernel: fold.exact for fold in FOLDS if fold.exact is not None}
-"""The kernels of sums, and those that do the same exactly."""
 
 
 class Terms(NamedTuple):
@@ -47,6 +47,11 @@ class Terms(NamedTuple):
     def fold_into(self, result: Dtype, x: Array, where: Array | None, fold: Fold | None = None) -> Array:
         """A block folded, as the array function does it, into some dtype."""
         return Reduce(fold or self.fold, self.axes(x), result).run(x, None, where)
+
+
+    def exact_parts(self, x: Array, where: Array | None) -> list[Part]:
+        """What is added to exact sums for a block."""
+        return Reduce(self.fold, self.axes(x), FLOAT64).exact_parts(x, where)
 
 
 class State(ABC):
@@ -104,10 +109,9 @@ class Totals(State):
         self.totals = engine.empty_totals(terms.shape) if totals is None else totals
 
     def add(self, x: Array, seen: int, where: Array | None = None) -> None:
-        axes = self.terms.axes(x)
-        kept = np.expand_dims(self.totals, axes)
-        for kernel, summand in whole.summands(EXACT[self.terms.fold.kernel], x):
-            engine.add_to_totals(kept, kernel, summand, axes, where)
+        kept = np.expand_dims(self.totals, self.terms.axes(x))
+        for part in self.terms.exact_parts(x, where):
+            engine.add_to_totals(kept, *part)
 
     def merge(self, other: Self, seen: int) -> None:
         engine.merge_totals(self.totals, other.totals)
@@ -139,7 +143,7 @@ class Totals(State):
 
         The highest bit is the sign, as in any integer: a positive sum whose last digit has it takes a 0 more.
         """
-        digits, special = engine.total_digits(self.totals.reshape(self.terms.outputs, self.totals.shape[-1]))
+        digits, special = total_digits(self.totals.reshape(self.terms.outputs, self.totals.shape[-1]))
         used = digits != 0
         used[:, 1:] |= digits[:, :-1] >> 31 == 1
         last = digits.shape[1] - used[:, ::-1].argmax(1)
@@ -162,7 +166,7 @@ class Totals(State):
         digits[_between(begin, end, engine.TOTAL_DIGITS)] = np.frombuffer(data, "<u4", offset=3 * outputs)
         highest = np.flatnonzero(words), end[words > 0] - 1
         digits[highest] = digits[highest].astype(np.int32)
-        totals = engine.totals_from(digits, special)
+        totals = totals_from(digits, special)
         return cls(terms, totals.reshape(*terms.shape, totals.shape[-1]))
 
 
@@ -171,7 +175,7 @@ class Integers(Totals):
 
     def result(self, count: int | Array) -> Array:
         fold, terms = self.terms.fold, self.terms
-        exact = engine.whole_totals(self.totals)
+        exact = whole_totals(self.totals)
         if fold.ending == "mean":
             return whole.cut_means(exact, np.broadcast_to(count, terms.shape), terms.result)
         if fold.ending == "root":
@@ -261,7 +265,7 @@ class Joined(Arrays):
 
     @property
     def _join_by(self) -> Fold:
-        return SUM if self.terms.fold.kernel in EXACT else self.terms.fold
+        return SUM if self.terms.fold.kernel in SUMS else self.terms.fold
 
     @classmethod
     def nothing(cls, terms: Terms) -> tuple[Array, ...]:

@@ -10,6 +10,8 @@ from .arguments import NUMPY, Array, Overflow
 from .dtypes import Dtype
 from .errors import OverflowedError
 
+Part = tuple[str, Array, tuple[int, ...], Array | None]
+"""What an exact kernel adds to sums: its name, floats, over which axes, and which of them."""
 _WORD: Final = (1 << 64) - 1
 
 
@@ -55,10 +57,18 @@ def magnitudes(x: Array) -> Array:
     return np.abs(x).view(f"u{x.dtype.itemsize}") if x.dtype.kind == "i" else x
 
 
-def exact_sums(wrapped: Array, about: Array) -> Array:
+def integers(wrapped: Array, about: Array) -> Array:
     """Python's integers: the last 64 bits of each are known, and, to far less than 2^63, what it comes to."""
     known, near = wrapped.astype(object), np.vectorize(int, otypes=[object])(about)
     return np.asarray(known + ((near - known + (1 << 63)) >> 64 << 64), object)
+
+
+def integers_in_floats(wrapped: Array, about: Array | None) -> list[Part]:
+    """The same as floats that come to them. Where nothing says what they are about, 64 bits hold them."""
+    floats = [(wrapped >> 32) * 2.0**32, wrapped & 0xFFFFFFFF]
+    if about is not None:
+        floats.append(np.rint((about - wrapped) * 2.0**-64) * 2.0**64)
+    return [("exact_sum", np.asarray(each, np.float64), (), None) for each in floats]
 
 
 def summands(kernel: str, x: Array) -> list[tuple[str, Array]]:
@@ -67,38 +77,12 @@ def summands(kernel: str, x: Array) -> list[tuple[str, Array]]:
         return [(kernel, x if x.dtype.kind not in "iub" else x.astype(np.float64))]
     if kernel == "exact_l1" and x.dtype.kind == "i":
         x = magnitudes(x)
-    high, low = (x >> 32).astype(np.float64) * 2.0**32, (x & 0xFFFFFFFF).astype(np.float64)
+    high, low = (np.asarray(half, np.float64) for half in ((x >> 32) * 2.0**32, x & 0xFFFFFFFF))
     if kernel != "exact_sumsquare":
         return [("exact_sum", high), ("exact_sum", low)]
     # (high + low)^2: a product of 32 and 16 bits is exact.
-    middle = [high * np.asarray(x >> shift & 0xFFFF, np.float64) * 2.0 ** (shift + 1) for shift in (0, 16)]
+    middle = [np.asarray(high * (x >> shift & 0xFFFF) * 2.0 ** (shift + 1)) for shift in (0, 16)]
     return [(kernel, high), (kernel, low), *(("exact_sum", product) for product in middle)]
-
-
-def rounded(exact: Array, result: Dtype) -> Array:
-    """Python's integers rounded once into a float dtype."""
-    bits = 53 if result.size >= 4 else 24
-
-    def cut(whole: int) -> float:
-        """To so many bits, the last one set if anything is lost: rounding once more then is rounding once."""
-        size, below = abs(whole), max(0, abs(whole).bit_length() - bits)
-        odd = size >> below | (size & (1 << below) - 1 != 0)
-        return math.copysign(float(odd << below), whole)
-
-    each = np.vectorize(float if result.size == 8 else cut, otypes=[np.float64])
-    found: Array = np.asarray(each(exact))
-    with np.errstate(over="ignore"):
-        return found.astype(np.float32 if bits == 24 else np.float64).astype(NUMPY[result.code])
-
-
-def means(exact: Array, count: Array, result: Dtype) -> Array:
-    """The means of exact sums: cut toward zero, or rounded once."""
-    if result.kind != "f":
-        return cut_means(exact, count, result)
-    found: Array = np.vectorize(lambda total, n: total / n if n else math.nan, otypes=[np.float64])(
-        exact, count.astype(object)
-    )
-    return found.astype(NUMPY[result.code])
 
 
 def cut_means(exact: Array, count: Array, result: Dtype) -> Array:

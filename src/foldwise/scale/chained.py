@@ -4,8 +4,9 @@ from typing import Final
 
 import numpy as np
 
-from foldwise import dtypes, engine, whole
+from foldwise import dtypes, whole
 from foldwise.arguments import NUMPY, Array
+from foldwise.digits import whole_totals
 from foldwise.doubles import Doubles
 from foldwise.dtypes import Dtype
 from foldwise.engine import FLOAT64, INT64, Reduce, Scan
@@ -121,7 +122,7 @@ def _running_sums(scan: Scan, x: Array, before: Doubles) -> Array:
 
 def _in_words(totals: Array, kind: "np.dtype[np.integer]") -> Array:
     """Exact sums as integers of 64 bits that add up to them, along a first axis."""
-    left, limits = engine.whole_totals(totals), np.iinfo(kind)
+    left, limits = whole_totals(totals), np.iinfo(kind)
     words = []
     while True:
         nearest = whole.clipped(left, int(limits.min), int(limits.max))
