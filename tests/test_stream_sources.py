@@ -91,6 +91,15 @@ def test_raw_files(tmp_path: Path) -> None:
     assert agree("sum", fw.sum(fw.open(path, dtype="bfloat16")), in_memory("sum", half))
 
 
+def test_maps_give_what_they_hold(tmp_path: Path) -> None:
+    """Of a shared one that is the file; of a copy-on-write one it is what nobody has written."""
+    for mode in "r+", "c":
+        mapped = np.load(streams.saved(tmp_path / "x.npy", X), mmap_mode=mode)
+        mapped[:] = 5
+        assert fw.sum(fw.open(mapped)) == 5 * X.size
+        assert np.load(tmp_path / "x.npy")[0, 0] == (X[0, 0] if mode == "c" else 5)
+
+
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_a_damaged_chunk_is_named(zarr_format: int, tmp_path: Path) -> None:
     path = streams.chunked(tmp_path / "x.zarr", X, (10, 10), zarr_format)

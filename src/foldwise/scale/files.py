@@ -105,8 +105,13 @@ def raw(name: str, path: str, job: Job, dtype: Any, shape: tuple[int, ...] | Non
 
 
 def from_map(place: Any, job: Job) -> File | None:
-    """A memory map's own file, which is read better than it is mapped: pages that were touched count as memory."""
+    """A memory map's own file, which is read better than it is mapped: pages that were touched count as memory.
+
+    What a copy-on-write map was given is in memory alone.
+    """
     if not isinstance(place, np.memmap) or not isinstance(place.base, mmap.mmap) or place.filename is None:
+        return None
+    if place.mode == "c":
         return None
     columns_first = place.flags.f_contiguous and not place.flags.c_contiguous
     place.flush()
