@@ -29,6 +29,14 @@ def same_threads_afterwards() -> Iterator[None]:
     fw.set_num_threads(before)
 
 
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of a few elements, so that small arrays are read in many."""
+    monkeypatch.setattr("foldwise.scale.sources.Source.pleasant", 600)
+    monkeypatch.setattr("foldwise.scale.files._PIECE", 64)
+    monkeypatch.setattr("foldwise.scale.chunked._TOGETHER", 1)
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """What tests counted stands at the end, whichever process ran them."""
     for report in terminalreporter.getreports("passed"):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import zarr
 from trees import Array
 
@@ -54,6 +56,20 @@ def within(budget: int | str | None, name: str, place: Any, options: dict[str, A
         return getattr(fw, name)(fw.open(place, memory_budget=budget, **options), **arguments)
     except fw.BudgetError as error:
         return getattr(fw, name)(fw.open(place, memory_budget=error.needed, **options), **arguments)
+
+
+def interrupt(blocks: int, notes: Path, name: str, place: Any, budget: int | None = None, **arguments: Any) -> None:
+    """Begin a job on a source, note what each block comes to, and stop while the one after so many is at work."""
+    told = itertools.count()
+
+    def progress(done: int, total: int) -> None:
+        if next(told) > blocks:
+            raise KeyboardInterrupt
+
+    source = fw.open(place, memory_budget=budget, progress=progress, checkpoint=notes, checkpoint_seconds=0)
+    with pytest.raises(KeyboardInterrupt):
+        getattr(fw, name)(source, **arguments)
+    assert notes.is_file()
 
 
 def in_memory(name: str, x: Array, **arguments: Any) -> Any:

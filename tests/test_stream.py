@@ -18,7 +18,8 @@ from streams import agree, in_memory, within
 from trees import Array
 
 import foldwise as fw
-from foldwise.scale import sources
+
+pytestmark = pytest.mark.usefixtures("small_blocks")
 
 REDUCTIONS = [fold.name for fold in cases.REDUCTIONS]
 SCANS = ["cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"]
@@ -32,14 +33,6 @@ WAYS: tuple[dict[str, bool], ...] = (
     {"reverse": True, "exclusive": True},
     {"reverse": True, "include_initial": True},
 )
-
-
-@pytest.fixture(autouse=True)
-def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of a few elements, so that small arrays have many."""
-    monkeypatch.setattr(sources.Source, "pleasant", 600)
-    monkeypatch.setattr("foldwise.scale.files._PIECE", 64)
-    monkeypatch.setattr("foldwise.scale.chunked._TOGETHER", 1)
 
 
 def values(dtype: str, shape: tuple[int, ...], seed: int = 0) -> Array:

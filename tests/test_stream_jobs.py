@@ -15,7 +15,9 @@ import numpy as np
 import processes
 import pytest
 import streams
+import zarr
 from trees import Array
+from zarr.storage import MemoryStore
 
 import foldwise as fw
 
@@ -140,6 +142,46 @@ def test_a_checkpoint_of_an_input_that_has_changed_is_refused(large: tuple[Path,
     (tmp_path / "notes").write_bytes(b"anything")
     with pytest.raises(fw.StateError, match="holds no checkpoint, or a damaged one"):
         fw.sum(fw.open(path, memory_budget=BUDGET, checkpoint=tmp_path / "notes"), axis=0)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("kind", ["zarr 2", "zarr 3", "memory"])
+def test_a_checkpoint_knows_whether_chunks_or_bytes_have_changed(kind: str, tmp_path: Path) -> None:
+    x, notes = np.random.default_rng(0).standard_normal((40, 30)), tmp_path / "notes"
+
+    def made(x: Array) -> Any:
+        return x if kind == "memory" else streams.chunked(tmp_path / "x.zarr", x, (10, 10), int(kind[-1]))
+
+    place = made(x)
+    streams.interrupt(2, notes, "sum", place)
+    assert streams.agree("sum", fw.sum(fw.open(place, checkpoint=notes)), streams.in_memory("sum", x))
+    streams.interrupt(2, notes, "sum", place)
+    x[39, 29] += 1
+    if kind != "memory":
+        zarr.open_array(str(place), mode="r+")[39, 29] = x[39, 29]
+    with pytest.raises(fw.StateError, match="or the input has changed"):
+        fw.sum(fw.open(place, checkpoint=notes))
+
+
+def test_what_cannot_be_told_from_another_one_has_no_checkpoint(tmp_path: Path) -> None:
+    class Slices:
+        shape, dtype = (3,), np.dtype(float)
+
+        def __getitem__(self, box: Any) -> Array:
+            return np.asarray(np.ones(3)[box])
+
+    elsewhere = zarr.create_array(MemoryStore(), shape=(3,), dtype=float)
+    for place in Slices(), elsewhere:
+        with pytest.raises(fw.OptionError, match=r"nobody can tell whether it has changed .* leave checkpoint= away"):
+            fw.sum(fw.open(place, checkpoint=tmp_path / "notes"))
+
+
+def test_a_checkpoint_knows_as_what_bytes_were_read(tmp_path: Path) -> None:
+    raw: dict[str, Any] = {"place": tmp_path / "x.bin", "checkpoint": tmp_path / "notes"}
+    np.arange(100.0).tofile(raw["place"])
+    ways = ({"dtype": "<f8"}, {"dtype": ">f8"}, {"dtype": "<f8", "shape": (10, 10)}, {"dtype": "<f8", "offset": 8})
+    identities = [str(fw.open(**raw, **way).identity()) for way in ways]
+    assert len(set(identities)) == len(ways)
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".zarr"])

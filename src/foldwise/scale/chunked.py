@@ -4,6 +4,7 @@ import itertools
 import math
 import os
 import shutil
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ import numpy as np
 from foldwise.arguments import Array, as_array
 from foldwise.errors import FoldwiseError, SourceError
 
-from .sources import Box, Job, Source, box_shape, in_buffer
+from .sources import Box, Job, Source, box_shape, digest, in_buffer, unreadable
 from .targets import Target, taken_aside
 
 _ZARR: Final = 'Zarr needs the zarr package: pip install "foldwise[zarr]"'
@@ -61,6 +62,10 @@ class InMemory(Sliced):
         found: Array = self._array[box]
         return found
 
+    def identity(self) -> list[Any]:
+        """With its bytes."""
+        return [*self._form, digest(self._array)]
+
 
 class Zarr(Sliced):
     """A Zarr array of format 2 or 3."""
@@ -82,6 +87,19 @@ class Zarr(Sliced):
             raise self._damaged(box, error) from error
         return found
 
+    def identity(self) -> list[Any]:
+        """With the times of the last change of its metadata and chunks, which stores that are no folder do not tell."""
+        from zarr.storage import LocalStore
+
+        store = self._array.store
+        if not isinstance(store, LocalStore):
+            return super().identity()
+        folder = os.path.realpath(store.root / self._array.path)
+        try:
+            return [folder, *self._form, _last_changes(folder)]
+        except OSError as error:
+            raise unreadable(self.where, error) from None
+
     def _damaged(self, box: Box, error: Exception) -> FoldwiseError:
         """The error with the name of the chunk, which is looked for one by one."""
         ranges = [
@@ -96,6 +114,17 @@ class Zarr(Sliced):
                 key = self._array.metadata.encode_chunk_key(at)
                 return SourceError(f"{self.where}: chunk {key!r} cannot be read: {_said(found)}")
         return SourceError(f"{self.where} cannot be read: {_said(error)}")
+
+
+def _last_changes(folder: str) -> str:
+    """What tells the files in a folder from what they were or will be."""
+    found = blake2b(digest_size=16)
+    for where, folders, files in os.walk(folder):
+        folders.sort()
+        for file in sorted(files):
+            status = os.stat(os.path.join(where, file))
+            found.update(repr((where, file, status.st_size, status.st_mtime_ns)).encode())
+    return found.hexdigest()
 
 
 def _said(error: Exception) -> str:

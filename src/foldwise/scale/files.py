@@ -71,7 +71,7 @@ class File(Source):
     def identity(self) -> list[Any]:
         """With the time of its last change."""
         status = os.fstat(self._file)
-        return [os.path.realpath(self.where), *super().identity()[1:], self._offset, status.st_size, status.st_mtime_ns]
+        return [os.path.realpath(self.where), *self._form, self._offset, status.st_size, status.st_mtime_ns]
 
 
 def npy(path: str, job: Job) -> File:

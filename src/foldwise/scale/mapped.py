@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from foldwise.arguments import Array
 from foldwise.errors import ModelError
 
-from .sources import Box, Source, box_shape
+from .sources import Box, Source, box_shape, digest
 
 Function = Callable[..., Any]
 
@@ -73,7 +72,7 @@ class Mapped(Source):
 
     def identity(self) -> list[Any]:
         """Its operands' identities, arrays by their bytes."""
-        return [*super().identity(), *map(_identity, self._operands)]
+        return [self.where, *self._form, *map(_identity, self._operands)]
 
 
 def _identity(operand: Any) -> Any:
@@ -81,4 +80,4 @@ def _identity(operand: Any) -> Any:
         return operand.identity()
     if operand is None:
         return None
-    return [operand.dtype.name, list(operand.shape), blake2b(operand.tobytes(), digest_size=16).hexdigest()]
+    return [str(operand.dtype), list(operand.shape), digest(operand)]

@@ -5,6 +5,7 @@ import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, overload
 
@@ -97,8 +98,16 @@ class Source(ABC):
         return other
 
     def identity(self) -> list[Any]:
-        """What makes it another one: a job that goes on is refused where this has changed."""
-        return [self.where, list(self.shape), self.dtype.name]
+        """What makes it another one: a job that goes on is refused where this has changed, or where nobody can tell."""
+        raise OptionError(
+            f"{self.where}: nobody can tell whether it has changed when a job goes on from a checkpoint; "
+            f"give a file, a Zarr array in a folder or an array in memory, or leave checkpoint= away"
+        )
+
+    @property
+    def _form(self) -> list[Any]:
+        """As what its bytes are read."""
+        return [list(self.shape), str(self.dtype), self.columns_first]
 
     def __repr__(self) -> str:
         return f"<Source {self.where}: {self.dtype} {self.shape}>"
@@ -113,6 +122,14 @@ def in_buffer(buffer: Array, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> 
     """The beginning of a buffer of bytes as an array."""
     found: Array = buffer[: math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
     return found
+
+
+def digest(array: Array) -> str:
+    """What tells an array's bytes from others, without a copy of them all."""
+    found = blake2b(digest_size=16)
+    for piece in np.nditer(array, ["external_loop", "buffered", "zerosize_ok"], order="C"):
+        found.update(np.asarray(piece).tobytes())
+    return found.hexdigest()
 
 
 # ---- fw.open
