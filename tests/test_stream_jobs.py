@@ -163,6 +163,17 @@ def test_a_checkpoint_knows_whether_chunks_or_bytes_have_changed(kind: str, tmp_
         fw.sum(fw.open(place, checkpoint=notes))
 
 
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("dtype", [">f8", "<f8"])
+def test_a_job_goes_on_into_an_array_of_any_byte_order(dtype: str, tmp_path: Path) -> None:
+    x, notes, out = np.random.default_rng(0).standard_normal((40, 30)), tmp_path / "notes", np.empty(40, dtype)
+    path = streams.saved(tmp_path / "x.npy", x)
+    streams.interrupt(3, notes, "sum", path, axis=1, out=out)
+    out[:] = 0
+    fw.sum(fw.open(path, checkpoint=notes), axis=1, out=out)
+    assert np.array_equal(out, fw.sum(x, axis=1, accuracy="exact"))
+
+
 def test_what_cannot_be_told_from_another_one_has_no_checkpoint(tmp_path: Path) -> None:
     class Slices:
         shape, dtype = (3,), np.dtype(float)

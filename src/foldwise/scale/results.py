@@ -22,6 +22,7 @@ class Result(AbstractContextManager["Result"]):
     def __init__(self, name: str, source: Source, fold: Fold, shape: tuple[int, ...], kind: Dtype, out: Any) -> None:
         self._source, self._given = source, out
         self.shape, self._kind = shape, NUMPY[kind.code]
+        self._noted = self._kind.newbyteorder("<") if self._kind.kind != "V" else self._kind  # whatever order `out` has
         self._target = out if isinstance(out, Target) else None
         self._array: Array | None = None
         if self._target is None and out is not None:
@@ -47,8 +48,7 @@ class Result(AbstractContextManager["Result"]):
         if self._target is None:
             self._array = np.empty(self.shape, self._kind) if self._given is None else self._given
             if notes is not None:
-                stored = np.frombuffer(notes, self._kind.newbyteorder("<") if self._kind.kind != "V" else self._kind)
-                self._array[...] = stored.reshape(self.shape)
+                self._array[...] = np.frombuffer(notes, self._noted).reshape(self.shape)
             return
         if self._source.job.checkpoint is not None:
             self._target.keep_unfinished()
@@ -74,7 +74,7 @@ class Result(AbstractContextManager["Result"]):
         if self._target is not None:
             self._target.settled()
             return b""
-        return b"" if self._array is None else self._array.tobytes()
+        return b"" if self._array is None else self._array.astype(self._noted, copy=False).tobytes()
 
     def finished(self) -> Any:
         """What the caller gets: the array or number, what was given as `out`, or a source of what was written."""
