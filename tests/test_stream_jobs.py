@@ -145,6 +145,53 @@ def test_a_checkpoint_of_an_input_that_has_changed_is_refused(large: tuple[Path,
 
 
 @pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize(("axis", "shape"), [(None, (40, 30)), (0, (600, 100)), (1, (5, 600))])
+def test_a_scan_goes_on_after_each_of_its_blocks(axis: int | None, shape: tuple[int, int], tmp_path: Path) -> None:
+    """Down the columns there are tiles of 48, 48 and 4, along the rows each is one."""
+    x, notes, told = np.random.default_rng(0).standard_normal(shape), tmp_path / "notes", list[int]()
+    path, budget = streams.saved(tmp_path / "x.npy", x), 6_000_000
+
+    def resumed() -> Array:
+        source = fw.open(path, memory_budget=budget, progress=lambda done, _: told.append(done), checkpoint=notes)
+        return fw.cumsum(source, axis=axis)
+
+    wanted = resumed()
+    assert wanted.tobytes() == fw.cumsum(x, axis, accuracy="exact").tobytes()
+    after = told[1:-1]
+    assert len(after) > 7
+    for i, done in enumerate(after):
+        streams.interrupt(i + 1, notes, "cumsum", path, budget, axis=axis)
+        told.clear()
+        assert resumed().tobytes() == wanted.tobytes(), done
+        assert told[0] == done
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("name", ["cumsum", "sum"])
+def test_a_job_that_could_not_take_its_name_has_nothing_left_to_read(
+    name: str, axis: int | None, tmp_path: Path
+) -> None:
+    x, out = np.random.default_rng(0).standard_normal((40, 30)), tmp_path / "y.npy"
+    path, told = streams.saved(tmp_path / "x.npy", x), list[int]()
+
+    def obstruct(done: int, total: int) -> None:
+        if done == total:
+            out.mkdir()
+
+    def job(progress: Any) -> None:
+        source = fw.open(path, progress=progress, checkpoint=tmp_path / "notes", checkpoint_seconds=0)
+        getattr(fw, name)(source, axis=axis, out=fw.open(out, mode="w"))
+
+    with pytest.raises(fw.SourceError, match="cannot be written"):
+        job(obstruct)
+    out.rmdir()
+    job(lambda done, total: told.append(done))
+    assert told == [x.nbytes]
+    assert np.array_equal(np.load(out), getattr(fw, name)(x, axis, accuracy="exact"))
+
+
+@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("kind", ["zarr 2", "zarr 3", "memory"])
 def test_a_checkpoint_knows_whether_chunks_or_bytes_have_changed(kind: str, tmp_path: Path) -> None:
     x, notes = np.random.default_rng(0).standard_normal((40, 30)), tmp_path / "notes"

@@ -367,6 +367,8 @@ class _Scanned:
         else:
             steps = scanned_on(self._along, line, self._before)
         self._result.write(self._corner(step.box), steps)
+        if step.ends:
+            self._before = None  # notes hold what the next block goes on with
 
     def _begun(self, box: Box) -> Partial:
         shape = (math.prod(box_shape(box)),) if self._scan.axis is None else box_shape(box)
