@@ -153,7 +153,7 @@ def test_a_scan_goes_on_after_each_of_its_blocks(axis: int | None, shape: tuple[
 
     def resumed() -> Array:
         source = fw.open(path, memory_budget=budget, progress=lambda done, _: told.append(done), checkpoint=notes)
-        return fw.cumsum(source, axis=axis)
+        return np.asarray(fw.cumsum(source, axis=axis))
 
     wanted = resumed()
     assert wanted.tobytes() == fw.cumsum(x, axis, accuracy="exact").tobytes()
@@ -279,6 +279,42 @@ def test_what_was_there_stays_until_the_new_is_whole(large: tuple[Path, Array], 
         fw.sum(fw.open(large[0]), axis=0, out=fw.open(out, mode="w"))
         assert fw.open(out).shape == (800,)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["y.npy", "y.zarr"]
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".zarr"])
+def test_what_came_to_be_during_the_job_stays(suffix: str, tmp_path: Path) -> None:
+    x, out = np.ones((40, 30)), tmp_path / f"y{suffix}"
+
+    def intrude(done: int, total: int) -> None:
+        if done == total:
+            fw.cumsum(fw.open(x), axis=0, out=fw.open(out, mode="w"))
+
+    with pytest.raises(fw.SourceError, match="has come to be in the meantime; nothing was replaced"):
+        fw.cumsum(fw.open(x, progress=intrude), axis=1, out=fw.open(out, mode="x"))
+    assert fw.sum(fw.open(out)) == fw.sum(fw.cumsum(x, axis=0))
+    assert [each.name for each in tmp_path.iterdir()] == [out.name]
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".zarr"])
+def test_what_comes_to_be_as_the_job_ends_stays(suffix: str, tmp_path: Path) -> None:
+    x, out = np.arange(6.0), tmp_path / f"y{suffix}"
+    target = fw.open(out, mode="x")
+    target.begin(x.shape, x.dtype, x.shape)
+    fw.cumsum(fw.open(x), out=fw.open(out, mode="w"))
+    with pytest.raises(OSError, match=r"File exists|Directory not empty"):
+        target.take_name()
+    assert fw.sum(fw.open(out)) == fw.sum(fw.cumsum(x))
+    target.abandon()
+
+
+def test_a_file_takes_its_name_where_there_are_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*given: Any) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "link", refuse)
+    fw.cumsum(fw.open(np.arange(6.0)), out=fw.open(tmp_path / "y.npy", mode="x"))
+    assert [each.name for each in tmp_path.iterdir()] == ["y.npy"]
+    assert np.load(tmp_path / "y.npy").tolist() == [0, 1, 3, 6, 10, 15]
 
 
 def test_progress_is_told_in_bytes(large: tuple[Path, Array]) -> None:

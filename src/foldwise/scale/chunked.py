@@ -1,5 +1,6 @@
 """Arrays in chunks: Zarr, and whatever else has a shape, a dtype and slices."""
 
+import contextlib
 import itertools
 import math
 import os
@@ -210,10 +211,13 @@ class ZarrTarget(Target):
         """Let what was written survive a crash of the machine."""
         os.sync()
 
-    def finish(self, job: Job) -> Source:
-        """Let it take its name. What had it before goes away as a whole."""
-        with taken_aside(self.path):
+    def take_name(self) -> None:
+        """What had it before goes away as a whole; no folder replaces another one that is not empty by itself."""
+        with taken_aside(self.path) if self.replaces else contextlib.nullcontext():
             self.unfinished.rename(self.path)
+
+    def opened(self, job: Job) -> Source:
+        """The array that it has become."""
         return from_store(str(self.path), job)
 
     def abandon(self) -> None:

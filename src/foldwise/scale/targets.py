@@ -59,9 +59,25 @@ class Target(ABC):
     def settled(self) -> None:
         """Let what was written survive a crash of the machine."""
 
-    @abstractmethod
     def finish(self, job: Job) -> Source:
         """Let it take its name, as something that can be folded in turn."""
+        try:
+            if not self.replaces and self.path.exists():
+                raise FileExistsError
+            self.take_name()
+        except FileExistsError:
+            raise SourceError(f"{self.path} has come to be in the meantime; nothing was replaced") from None
+        except OSError as error:
+            raise SourceError(f"{self.path} cannot be written: {error.strerror or error}") from None
+        return self.opened(job)
+
+    @abstractmethod
+    def take_name(self) -> None:
+        """Go from where it was written to its place."""
+
+    @abstractmethod
+    def opened(self, job: Job) -> Source:
+        """What was written."""
 
     @abstractmethod
     def abandon(self) -> None:
@@ -115,16 +131,15 @@ class NpyTarget(Target):
         """Let what was written survive a crash of the machine."""
         os.fsync(self._file)
 
-    def finish(self, job: Job) -> Source:
-        """Let it take its name."""
+    def take_name(self) -> None:
+        """At once, as a name that nobody has if nothing is to be replaced."""
+        if self.replaces or not _named(self.unfinished, self.path):
+            self.unfinished.replace(self.path)
+
+    def opened(self, job: Job) -> Source:
+        """The file that it has become."""
         from .files import npy
 
-        try:
-            if not self.replaces and self.path.exists():
-                raise SourceError(f"{self.path} has come to be in the meantime; nothing was replaced")
-            self.unfinished.replace(self.path)
-        except OSError as error:
-            raise SourceError(f"{self.path} cannot be written: {error.strerror or error}") from None
         self._close()
         return npy(str(self.path), job)
 
@@ -141,6 +156,18 @@ class NpyTarget(Target):
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+
+def _named(file: Path, name: Path) -> bool:
+    """Give a file another name by a link, which replaces nothing; not all file systems have them."""
+    try:
+        os.link(file, name)
+    except FileExistsError:
+        raise
+    except OSError:
+        return False
+    file.unlink()
+    return True
 
 
 def target_for(name: str, place: Any, mode: str, chunks: Sequence[int] | None) -> Target:
