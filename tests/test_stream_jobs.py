@@ -304,7 +304,24 @@ def test_what_comes_to_be_as_the_job_ends_stays(suffix: str, tmp_path: Path) -> 
     with pytest.raises(OSError, match=r"File exists|Directory not empty"):
         target.take_name()
     assert fw.sum(fw.open(out)) == fw.sum(fw.cumsum(x))
+    target.close()
     target.abandon()
+
+
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_a_job_that_fails_closes_its_files(checkpointed: bool, tmp_path: Path) -> None:
+    def stop(done: int, total: int) -> None:
+        raise RuntimeError("enough")
+
+    notes = tmp_path / "notes" if checkpointed else None
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        with pytest.raises(RuntimeError, match="enough"):
+            fw.cumsum(
+                fw.open(np.ones(9), checkpoint=notes, progress=stop), out=fw.open(tmp_path / "y.npy", mode="w")
+            )
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir(tmp_path)) == checkpointed
 
 
 def test_a_file_takes_its_name_where_there_are_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

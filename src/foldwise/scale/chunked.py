@@ -220,6 +220,9 @@ class ZarrTarget(Target):
         """The array that it has become."""
         return from_store(str(self.path), job)
 
+    def close(self) -> None:
+        """Nothing: zarr holds no files open."""
+
     def abandon(self) -> None:
         """Leave nothing behind."""
         shutil.rmtree(self.unfinished, ignore_errors=True)

@@ -87,5 +87,8 @@ class Result(AbstractContextManager["Result"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None and self._target is not None and self._source.job.checkpoint is None:
+        if self._target is None:
+            return
+        self._target.close()
+        if error is not None and self._source.job.checkpoint is None:
             self._target.abandon()

@@ -80,6 +80,10 @@ class Target(ABC):
         """What was written."""
 
     @abstractmethod
+    def close(self) -> None:
+        """Hold nothing open."""
+
+    @abstractmethod
     def abandon(self) -> None:
         """Leave nothing behind."""
 
@@ -140,22 +144,21 @@ class NpyTarget(Target):
         """The file that it has become."""
         from .files import npy
 
-        self._close()
         return npy(str(self.path), job)
+
+    def close(self) -> None:
+        """Let go of the file that was written to."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
 
     def abandon(self) -> None:
         """Leave nothing behind."""
-        self._close()
         self.unfinished.unlink(missing_ok=True)
 
     def there(self) -> bool:
         """Whether an unfinished one waits to be gone on with."""
         return self.unfinished.is_file()
-
-    def _close(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
 
 
 def _named(file: Path, name: Path) -> bool:
