@@ -1,7 +1,7 @@
 """One job on a source in a process of its own: with little memory, slowly, or until somebody kills it.
 
-`python stream_job.py FUNCTION PATH BUDGET JSON`, where JSON has the function's arguments, and of these `out` a path,
-`checkpoint` a path, `pause` seconds after each block, `limit` whether memory is limited hard, the `file_size` that
+`python stream_job.py FUNCTION PATH BUDGET JSON`, where JSON has the function's arguments, and of these `out`, `where`
+and `checkpoint` paths, `pause` seconds after each block, `limit` whether memory is limited hard, the `file_size` that
 is allowed. It prints JSON: the result's bytes as hexadecimal digits, how much memory the job took, and how many bytes
 of the input were done when it began.
 """
@@ -48,6 +48,8 @@ def main(name: str, path: str, budget: int, more: dict[str, Any]) -> None:
         checkpoint_seconds=more.get("seconds", 0.0),
     )
     arguments = {key: value for key, value in more.items() if key in ("axis", "folds")}
+    if "where" in more:
+        arguments["where"] = fw.open(more["where"])
     if "out" in more:
         arguments["out"] = fw.open(more["out"], mode="w")
     # What is used for the first time would be counted otherwise: threads, code.

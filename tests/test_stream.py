@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,15 @@ def test_masks_and_initial_values(tmp_path: Path) -> None:
         wanted = in_memory(name, x, axis=axis, where=where)
         for chosen in (where, fw.open(mask)):
             assert agree(name, within(SMALL * 2, name, path, {}, axis=axis, where=chosen), wanted), (name, axis)
+    halves = np.split(where, 2)
+    for axis in (None, 0, 1):
+        blocks = fw.open(iter(np.split(x, 4)), shape=x.shape)
+        found = fw.sum(blocks, axis=axis, where=fw.open(iter(halves), shape=x.shape))
+        assert agree("sum", found, in_memory("sum", x, axis=axis, where=where))
+    with pytest.raises(fw.OptionError, match=r"where= is of blocks that come in their order, .*x\.npy is read"):
+        fw.sum(fw.open(path), where=fw.open(iter(halves), shape=x.shape))
+    with pytest.raises(fw.OptionError, match="open them with shape="):
+        fw.sum(fw.open(path), where=fw.open(iter(halves)))
     for name, initial in ("sum", 2.0**-40), ("prod", 3.0), ("max", 1.0), ("min", -1.0):
         wanted = in_memory(name, x, axis=0, initial=initial)
         assert agree(name, within(SMALL, name, path, {}, axis=0, initial=initial), wanted)
@@ -155,6 +165,21 @@ def test_masks_and_initial_values(tmp_path: Path) -> None:
         fw.sum(fw.open(path), where=fw.open(np.ones((3, 3), bool)))
     with pytest.raises(fw.DtypeError, match="where has dtype float32"):
         fw.sum(fw.open(path), where=fw.open(path))
+
+
+def test_a_mask_is_read_by_one_worker_where_it_is_not_for_two(tmp_path: Path) -> None:
+    class Slices:
+        shape, dtype, busy = (2000,), np.dtype(bool), 0
+
+        def __getitem__(self, box: Any) -> Array:
+            self.busy += 1
+            time.sleep(0.01)
+            assert self.busy == 1
+            self.busy -= 1
+            return np.asarray(np.ones(2000, bool)[box])
+
+    path = streams.saved(tmp_path / "x.npy", np.ones(2000))
+    assert fw.sum(fw.open(path), where=fw.open(Slices())) == 2000
 
 
 def test_many_in_one_read(tmp_path: Path) -> None:

@@ -74,6 +74,17 @@ def test_zarr_stays_within_the_budget(tmp_path: Path) -> None:
         assert found["bits"] == np.asarray(fw.sum(x, axis, accuracy="exact")).tobytes().hex()
 
 
+def test_masks_are_part_of_the_budget(large: tuple[Path, Array], tmp_path: Path) -> None:
+    path, x = large
+    where = x > 0
+    mask = streams.chunked(tmp_path / "w.zarr", where, (500, 800))
+    with pytest.raises(fw.BudgetError):
+        fw.sum(fw.open(path, memory_budget="15MB"), axis=0, where=fw.open(mask))
+    found = run("sum", path, axis=0, where=str(mask))
+    assert found["peak"] <= BUDGET
+    assert found["bits"] == fw.sum(x, axis=0, where=where, accuracy="exact").tobytes().hex()
+
+
 def test_too_small_a_budget_names_the_smallest_that_works(large: tuple[Path, Array], tmp_path: Path) -> None:
     path, _ = large
     for name, axis in ("cumsum", 1), ("sum", None), ("sum", 0):

@@ -71,7 +71,7 @@ class _Mask(NamedTuple):
     def checked(cls, name: str, where: Any, x: Source) -> "_Mask":
         if where is None:
             return cls(None)
-        if not x.length_known:
+        if not (x.length_known and getattr(where, "length_known", True)):
             raise OptionError(f"{name}: where= needs to know how many blocks there will be; open them with shape=")
         if not isinstance(where, Source):
             shaped: Any = x
@@ -80,12 +80,28 @@ class _Mask(NamedTuple):
             raise DtypeError(f"{name}: where has dtype {where.dtype}; it must be bool")
         if where.shape != x.shape:
             raise ShapeError(f"{name}: where is a source of shape {where.shape}; that of x is {x.shape}")
+        if where.in_order and not x.in_order:
+            raise OptionError(
+                f"{name}: where= is of blocks that come in their order, {x.where} is read in another one; "
+                f"give where= as an array or a file, or x as blocks, too"
+            )
         return cls(where)
 
     @property
     def nbytes(self) -> int:
         """How much memory an element of a block takes."""
         return BUFFERS if isinstance(self.of, Source) else 0
+
+    @property
+    def workers(self) -> int:
+        """How many may read it at the same time."""
+        return self.of.workers if isinstance(self.of, Source) else BUFFERS
+
+    def overhead(self, block: tuple[int, ...]) -> int:
+        """How much memory reading that of a block takes besides; its units may begin elsewhere than the block's."""
+        if not isinstance(self.of, Source):
+            return 0
+        return self.of.overhead(tuple(n + unit - 1 for n, unit in zip(block, self.of.unit, strict=True)))
 
     def read(self, box: Box, buffer: Array) -> Array | None:
         """The mask of a block."""
@@ -218,8 +234,13 @@ class _Reduced:
             + sum(result.copied for result in results)
             + (2 * state if masked_means else 0),
             whole=sum(result.nbytes for result in results),
+            reading=lambda block: x.overhead(block) + mask.overhead(block),
         )
-        any_order = x.workers > 1 and not x.job.checkpoint and all(Partial.any_order(each, source) for each in asked)
+        any_order = (
+            min(x.workers, mask.workers) > 1
+            and not x.job.checkpoint
+            and all(Partial.any_order(each, source) for each in asked)
+        )
         self._walk = planned(name, x, frozenset(axes), costs)
         self._remembers = not self._walk.complete or isinstance(asked[0], Arg)
         self._any_order = any_order and not (self._remembers and self._walk.in_tiles)
@@ -329,6 +350,7 @@ class _Scanned:
             state=line * (3 if x.job.checkpoint else 1),
             output=0,
             whole=result.nbytes,
+            reading=x.overhead,
         )
         self._walk = bands(name, x, costs) if scan.axis is None else planned(name, x, frozenset({scan.axis}), costs)
         self._checkpoint = _checkpoint(name, x, [scan], self._walk, [result], _Mask(None))

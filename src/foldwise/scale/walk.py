@@ -28,6 +28,8 @@ class Costs(NamedTuple):
     """For each output of a block when it is done."""
     whole: int
     """Once: a result that is kept in memory."""
+    reading: Callable[[tuple[int, ...]], int]
+    """For a block of some shape: what lies between it and where it is read from."""
 
 
 class Step(NamedTuple):
@@ -154,7 +156,7 @@ def _limits(
         state = 0 if complete(block) else outputs * costs.state
         needed = (
             elements * (BUFFERS * source.dtype.itemsize + costs.element)
-            + source.overhead(tuple(block))
+            + costs.reading(tuple(block))
             + state
             + outputs * costs.output
             + costs.whole
