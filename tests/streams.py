@@ -6,7 +6,7 @@ import itertools
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -21,9 +21,9 @@ ROUNDED = {"prod", "logsum", "logsumexp", "cumprod", "logcumsumexp"}
 """What rounds in each block, or asks for an exact sum where the function of arrays has none."""
 
 
-def saved(path: Path, x: Array, order: str = "C") -> Path:
+def saved(path: Path, x: Array, order: Literal["C", "F"] = "C") -> Path:
     """An .npy file."""
-    np.save(path, np.asfortranarray(x) if order == "F" else np.ascontiguousarray(x))
+    np.save(path, np.asarray(x, order=order))
     return path
 
 
@@ -46,7 +46,8 @@ def sources(folder: Path, x: Array) -> Iterator[tuple[str, Any, dict[str, Any]]]
     thirds = [max(1, n // 3) for n in x.shape]
     for zarr_format in 2, 3:
         yield f"zarr {zarr_format}", chunked(folder / f"{zarr_format}.zarr", x, thirds, zarr_format), {}
-    yield "blocks", np.array_split(x, 4), {"shape": x.shape}
+    if x.ndim:
+        yield "blocks", np.array_split(x, 4), {"shape": x.shape}
     yield "memory", x, {}
 
 

@@ -239,6 +239,17 @@ def test_nothing_to_fold(tmp_path: Path) -> None:
             for name in ("sum", "max", "cumsum"):
                 found = getattr(fw, name)(fw.open(path), axis=axis)
                 assert agree(name, found, in_memory(name, np.zeros(shape), axis=axis))
-    path = streams.saved(tmp_path / "x.npy", np.array(3.5))
-    assert fw.sum(fw.open(path)) == 3.5
-    assert fw.cumsum(fw.open(path)).tolist() == [3.5]
+
+
+def test_arrays_without_axes(tmp_path: Path) -> None:
+    for kind, place, options in streams.sources(tmp_path, np.array(3.5)):
+        for name in ("sum", "mean", "logsumexp", "cumsum"):
+            found = within(None, name, place, options)
+            assert agree(name, found, in_memory(name, np.array(3.5))), (kind, name)
+        assert fw.argmax(fw.open(place, **options)) == 0
+        for where in True, fw.open(np.array(True)):
+            assert fw.sum(fw.open(place, **options), where=where) == 3.5
+        fw.cumsum(fw.open(place, **options), include_initial=True, out=fw.open(tmp_path / "y.npy", mode="w"))
+        assert np.load(tmp_path / "y.npy").tolist() == [0, 3.5]
+    for dtype in ">f8", "bfloat16":
+        assert fw.sum(fw.open(np.array(3.5, cases.dtype_of(dtype)))) == 3.5

@@ -45,7 +45,7 @@ class Sliced(Source):
         return math.prod(block) * self.dtype.itemsize
 
     def read(self, box: Box, buffer: Array) -> Array:
-        """As NumPy makes an array of it."""
+        """As NumPy makes an array of it, which copies none."""
         return np.asarray(self._array[box])
 
 
@@ -57,11 +57,6 @@ class InMemory(Sliced):
     def overhead(self, block: tuple[int, ...]) -> int:
         """Nothing: nothing is read."""
         return 0
-
-    def read(self, box: Box, buffer: Array) -> Array:
-        """The part as it lies."""
-        found: Array = self._array[box]
-        return found
 
     def identity(self) -> list[Any]:
         """With its bytes."""

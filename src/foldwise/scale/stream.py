@@ -107,7 +107,7 @@ class _Mask(NamedTuple):
         """The mask of a block."""
         if isinstance(self.of, Source):
             return self.of.read(box, buffer)
-        return None if self.of is None else self.of[box]
+        return None if self.of is None else np.asarray(self.of[box])
 
 
 class _Read(NamedTuple):

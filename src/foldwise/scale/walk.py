@@ -126,7 +126,7 @@ def bands(name: str, source: Source, costs: Costs) -> Walk:
     shape = source.shape
     everything = frozenset(range(source.ndim))
     fits, _ = _limits(name, source, everything, costs)
-    first = next((axis for axis, unit in enumerate(source.unit) if unit > 1), max(source.ndim - 1, 0))
+    first = next((axis for axis, unit in enumerate(source.unit) if unit > 1), source.ndim - 1)
     start = [1 if axis < first else source.unit[axis] if axis == first else max(1, n) for axis, n in enumerate(shape)]
     fits(start, refuse=True)
     block = start
