@@ -255,6 +255,33 @@ def test_options_that_mean_nothing(tmp_path: Path) -> None:
     ):
         with pytest.raises(fw.FoldwiseError, match=message):
             fw.open(path, **options)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"shape": "ab"}, "shape = 'ab'; accepted are an int and a tuple of ints"),
+        ({"shape": (2.5,)}, r"shape = \(2.5,\); accepted are an int"),
+        ({"shape": -1}, r"shape = \(-1,\); accepted are up to 64 lengths from 0 on"),
+        ({"shape": (1,) * 65}, "accepted are up to 64 lengths"),
+        ({"progress": 3}, "progress is of type int; accepted is a function"),
+        ({"checkpoint": 3}, "checkpoint is of type int; accepted is a path"),
+        ({"checkpoint_seconds": "x"}, "checkpoint_seconds = 'x'; accepted are numbers from 0 on"),
+        ({"checkpoint_seconds": -1}, "checkpoint_seconds = -1; accepted are numbers from 0 on"),
+    ]
+    for options, message in wrong:
+        for place in path, [X]:
+            with pytest.raises(fw.FoldwiseError, match=message):
+                fw.open(place, **options)
+    offset: Any
+    for offset in 1.5, "x", -1, 1000:
+        with pytest.raises(fw.OptionError, match=f"offset = {offset!r}; accepted are ints from 0 to the 5 bytes of"):
+            fw.open(tmp_path / "x.txt", dtype="i1", offset=offset)
+    for offset in 2, np.int8(2):
+        assert fw.open(tmp_path / "x.txt", dtype="i1", shape=3, offset=offset).shape == (3,)
+    assert fw.sum(fw.open([X[0]], shape=30)) == fw.sum(X[0], accuracy="exact")
+    with pytest.raises(fw.ShapeError, match="but the first block is of shape"):
+        fw.open([X], shape=())
+    with pytest.raises(fw.ArgumentError, match=r"chunks = \(2.5,\); accepted are an int and a tuple of ints"):
+        fw.open(tmp_path / "y.zarr", mode="w", chunks=(2.5,))  # type: ignore[call-overload]
+    fw.cumsum(fw.open(X.ravel()), out=fw.open(tmp_path / "y.zarr", mode="w", chunks=100))
+    assert zarr.open_array(str(tmp_path / "y.zarr"), mode="r").chunks == (100,)
     with pytest.raises(fw.OptionError, match=r"is of no kind that is known by its name \(.npy, .zarr"):
         fw.open(tmp_path / "x.txt")
     with pytest.raises(fw.OptionError, match=r"results are written to paths that end in .npy or .zarr"):

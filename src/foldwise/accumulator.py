@@ -1,12 +1,11 @@
 """Reductions that are not done yet: what threads, files and machines have folded so far, to be merged."""
 
-import operator
 import struct
 from typing import Any, Final, NoReturn, Self
 
 import numpy as np
 
-from . import folds
+from . import arguments, folds
 from .arguments import NUMPY, Accuracy, Array, accepted, as_array, chosen_accuracy, elements_dtype
 from .errors import ArgumentError, DtypeError, FoldwiseError, OptionError, ShapeError, StateError
 from .folds import PLACES, Fold
@@ -226,10 +225,7 @@ def _known_fold(name: str, fold: Any) -> Fold:
 
 
 def _known_shape(name: str, shape: Any) -> tuple[int, ...]:
-    try:
-        lengths = tuple(map(operator.index, shape if isinstance(shape, tuple | list) else (shape,)))
-    except TypeError:
-        raise ArgumentError(f"{name}: shape = {shape!r}; accepted are an int and a tuple of ints") from None
+    lengths = arguments.lengths(name, "shape", shape)
     # An axis for the elements and one for the words of a sum must fit besides.
     if len(lengths) > 62 or min(lengths, default=0) < 0 or not _has_room(lengths):
         raise ShapeError(f"{name}: shape = {shape!r}; accepted are up to 62 lengths from 0 on that memory has room for")

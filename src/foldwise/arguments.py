@@ -1,6 +1,7 @@
 """What callers pass, checked: arrays, axes, dtypes, masks and places for results."""
 
 import operator
+from collections.abc import Iterable
 from typing import Any, Final, Literal
 
 import ml_dtypes
@@ -145,6 +146,14 @@ def _found_dtype(dtype: Any) -> Dtype | None:
         except (AttributeError, TypeError):
             wanted = None
     return _BY_NUMBER.get(number_of(wanted)) if wanted is not None else None
+
+
+def lengths(name: str, what: str, given: Any) -> tuple[int, ...]:
+    """How long axes are: one, or several."""
+    try:
+        return tuple(map(operator.index, given if isinstance(given, Iterable) else (given,)))
+    except TypeError:
+        raise ArgumentError(f"{name}: {what} = {given!r}; accepted are an int and a tuple of ints") from None
 
 
 def flag(name: str, what: str, value: Any) -> bool:

@@ -96,7 +96,7 @@ def handed(name: str, place: Any, job: Job, shape: tuple[int, ...] | None) -> Bl
     accepted(name, block)
     if not block.ndim:
         raise ShapeError(f"{name}: the first block is of rank 0; accepted are blocks along a first axis")
-    if shape is not None and shape[1:] != block.shape[1:]:
+    if shape is not None and (len(shape) != block.ndim or shape[1:] != block.shape[1:]):
         raise ShapeError(f"{name}: shape = {shape}, but the first block is of shape {block.shape}")
 
     def begin() -> Iterator[Any]:

@@ -45,7 +45,7 @@ class Sliced(Source):
         return math.prod(block) * self.dtype.itemsize
 
     def read(self, box: Box, buffer: Array) -> Array:
-        """As NumPy makes an array of it, which copies none."""
+        """As NumPy makes an array of it; what is one stays where it lies."""
         return np.asarray(self._array[box])
 
 

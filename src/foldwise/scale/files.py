@@ -2,15 +2,15 @@
 
 import math
 import mmap
-import operator
 import os
 import weakref
+from numbers import Integral
 from typing import Any, Final
 
 import numpy as np
 
 from foldwise.arguments import NUMPY, Array, elements_dtype
-from foldwise.errors import OptionError, ShapeError, SourceError
+from foldwise.errors import OptionError, SourceError
 from foldwise.npy import Header, read_header
 
 from .ahead import BUFFERS
@@ -91,17 +91,15 @@ def raw(name: str, path: str, job: Job, dtype: Any, shape: tuple[int, ...] | Non
         elements_dtype(name, written)
     except TypeError:
         written = NUMPY[elements_dtype(name, dtype).code]  # a name that NumPy does not know
-    offset = operator.index(offset)
-    if offset < 0:
-        raise OptionError(f"{name}: offset = {offset}; it must not be negative")
+    try:
+        size = os.stat(path).st_size
+    except OSError as error:
+        raise unreadable(path, error) from None
+    if not isinstance(offset, Integral) or not 0 <= offset <= size:
+        raise OptionError(f"{name}: offset = {offset!r}; accepted are ints from 0 to the {size:,} bytes of {path}")
     if shape is None:
-        try:
-            shape = ((os.stat(path).st_size - offset) // written.itemsize,)
-        except OSError as error:
-            raise unreadable(path, error) from None
-    if min(shape, default=0) < 0 or len(shape) > 64:
-        raise ShapeError(f"{name}: shape = {shape}; accepted are up to 64 lengths from 0 on")
-    return File(path, job, Header(written, shape), offset)
+        shape = ((size - offset) // written.itemsize,)
+    return File(path, job, Header(written, shape), int(offset))
 
 
 def from_map(place: Any, job: Job) -> File | None:

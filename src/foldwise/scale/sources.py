@@ -6,13 +6,14 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, overload
 
 import numpy as np
 
-from foldwise.arguments import Array
-from foldwise.errors import ArgumentError, OptionError, SourceError
+from foldwise.arguments import Array, lengths
+from foldwise.errors import ArgumentError, OptionError, ShapeError, SourceError
 
 from .memory import in_bytes
 
@@ -147,14 +148,14 @@ def open(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_seconds: float = 10.0,
     dtype: Any = None,
-    shape: Sequence[int] | None = None,
+    shape: int | Sequence[int] | None = None,
     offset: int = 0,
     column: str | None = None,
 ) -> Source: ...
 
 
 @overload
-def open(place: Any, mode: Literal["w", "x"], *, chunks: Sequence[int] | None = None) -> "Target": ...
+def open(place: Any, mode: Literal["w", "x"], *, chunks: int | Sequence[int] | None = None) -> "Target": ...
 
 
 def open(
@@ -166,10 +167,10 @@ def open(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_seconds: float = 10.0,
     dtype: Any = None,
-    shape: Sequence[int] | None = None,
+    shape: int | Sequence[int] | None = None,
     offset: int = 0,
     column: str | None = None,
-    chunks: Sequence[int] | None = None,
+    chunks: int | Sequence[int] | None = None,
 ) -> "Source | Target":
     """An array that is too large for memory, for the functions of foldwise: to be folded, or as their `out=`.
 
@@ -198,10 +199,27 @@ def open(
         raise OptionError(f'{name}: mode = {mode!r}; accepted are "r" to read, "w" to write, "x" to write what is new')
     if chunks is not None:
         raise OptionError(f'{name}: chunks are those of a result; give them with mode="w"')
-    job = Job(
-        in_bytes(name, memory_budget), progress, None if checkpoint is None else Path(checkpoint), checkpoint_seconds
-    )
-    return _opened(name, place, job, dtype, None if shape is None else tuple(shape), offset, column)
+    job = _job(name, memory_budget, progress, checkpoint, checkpoint_seconds)
+    return _opened(name, place, job, dtype, None if shape is None else _shape(name, shape), offset, column)
+
+
+def _job(name: str, budget: Any, progress: Any, checkpoint: Any, seconds: Any) -> Job:
+    """How work is to be done, checked."""
+    if not (progress is None or callable(progress)):
+        raise ArgumentError(f"{name}: progress is of type {type(progress).__name__}; accepted is a function")
+    if not isinstance(checkpoint, str | os.PathLike | None):
+        raise ArgumentError(f"{name}: checkpoint is of type {type(checkpoint).__name__}; accepted is a path")
+    if not (isinstance(seconds, Real) and float(seconds) >= 0):
+        raise OptionError(f"{name}: checkpoint_seconds = {seconds!r}; accepted are numbers from 0 on")
+    return Job(in_bytes(name, budget), progress, None if checkpoint is None else Path(checkpoint), float(seconds))
+
+
+def _shape(name: str, shape: Any) -> tuple[int, ...]:
+    """A shape that an array can have."""
+    found = lengths(name, "shape", shape)
+    if min(found, default=0) < 0 or len(found) > 64:
+        raise ShapeError(f"{name}: shape = {found}; accepted are up to 64 lengths from 0 on")
+    return found
 
 
 def _opened(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from foldwise.arguments import Array
+from foldwise.arguments import Array, lengths
 from foldwise.errors import ArgumentError, OptionError, SourceError
 from foldwise.npy import SUFFIX, Header
 
@@ -173,7 +173,7 @@ def _named(file: Path, name: Path) -> bool:
     return True
 
 
-def target_for(name: str, place: Any, mode: str, chunks: Sequence[int] | None) -> Target:
+def target_for(name: str, place: Any, mode: str, chunks: int | Sequence[int] | None) -> Target:
     """A place for a result, checked before there is one."""
     from .chunked import ZarrTarget
 
@@ -192,7 +192,7 @@ def target_for(name: str, place: Any, mode: str, chunks: Sequence[int] | None) -
         if path.is_dir():
             raise SourceError(f"{name}: {os.fspath(place)!r} is a folder")
         return NpyTarget(path, None, mode == "w")
-    return ZarrTarget(path, None if chunks is None else tuple(chunks), mode == "w")
+    return ZarrTarget(path, None if chunks is None else lengths(name, "chunks", chunks), mode == "w")
 
 
 @contextlib.contextmanager
