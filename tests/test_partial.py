@@ -40,7 +40,7 @@ def boxes(shape: tuple[int, ...], parts: int) -> list[tuple[slice, ...]]:
 
 def folded(asked: Reduce | Arg, x: Array, parts: int, where: Array | None = None) -> Array:
     """In boxes, each output's by a Partial of its own after the other, merged in pairs and stored on the way."""
-    axes = asked.axes if isinstance(asked, Reduce) else tuple(range(x.ndim)) if asked.axis is None else (asked.axis,)
+    axes = asked.axes
     kept = [n for a, n in enumerate(x.shape) if a not in axes]
     partials = [Partial(asked, dtype_of(x), tuple(kept), x.ndim) for _ in range(2)]
     for i, box in enumerate(boxes(tuple(n if a in axes else 1 for a, n in enumerate(x.shape)), parts)):
@@ -128,8 +128,8 @@ def test_the_initial_value_joins_once() -> None:
 @EVERY_DTYPE
 def test_places_are_those_of_the_whole_array(dtype: str) -> None:
     for x in values(dtype, (6, 5, 7)), (values(dtype, (6, 5, 7)).astype(np.float64) % 2).astype(cases.dtype_of(dtype)):
-        for fold, axis, last in itertools.product(folds.PLACES, (None, 0, 1, 2), (False, True)):
-            asked = Arg(fold, axis, last=last)
+        for fold, axes, last in itertools.product(folds.PLACES, ((0, 1, 2), (0,), (1,), (2,)), (False, True)):
+            asked = Arg(fold, axes, last=last)
             assert folded(asked, x, 3).tobytes() == asked.run(x).tobytes()
 
 
@@ -141,7 +141,7 @@ def test_nothing_at_all() -> None:
         wanted = Reduce(fold, (0,), result, accuracy="exact").run(np.zeros((0, 2)))
         assert found.tobytes() == wanted.tobytes()
     with pytest.raises(ShapeError, match="argmax: of no elements"):
-        Partial(Arg(folds.PLACES[0], 0), float64, (2,), 2).result()
+        Partial(Arg(folds.PLACES[0], (0,)), float64, (2,), 2).result()
     mean = Reduce(folds.BY_NAME["mean"], (0,), engine.INT64)
     with pytest.raises(ArgumentError, match="no elements have no int64 mean"):
         Partial(mean, engine.INT64, (2,), 2).result()

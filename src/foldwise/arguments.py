@@ -93,6 +93,10 @@ def one_axis(name: str, what: str, axis: Any, rank: int) -> int:
     raise AxisError(f"{name}: {shown} is out of range for rank {rank} ({accepted})")
 
 
+def folded_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+    return tuple(1 if a in axes else n for a, n in enumerate(shape) if keepdims or a not in axes)
+
+
 def chosen_dtype(name: str, fold: Fold, source: Dtype, dtype: Any, overflow: Any) -> Dtype:
     """The result's dtype: `dtype`, or what NumPy and the Array API make of the source's."""
     result = fold.result(source) if dtype is None else named_dtype(name, dtype)

@@ -74,9 +74,7 @@ class Reduce(NamedTuple):
 
     def shape_for(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of the result."""
-        if self.keepdims:
-            return tuple(1 if a in self.axes else n for a, n in enumerate(shape))
-        return tuple(n for a, n in enumerate(shape) if a not in self.axes)
+        return arguments.folded_shape(shape, self.axes, self.keepdims)
 
     def _start(self, everything: bool) -> Number:
         if self.initial is not None:
@@ -316,32 +314,36 @@ class Scan(NamedTuple):
 
 
 class Arg(NamedTuple):
-    """Where along an axis the extreme is: the first of equals, or the last. Axis None takes all in C order."""
+    """Where along an axis, or over all of them in C order, the extreme is: the first of equals, or the last."""
 
     fold: Fold
-    axis: int | None
+    axes: tuple[int, ...]
     keepdims: bool = False
     last: bool = False
 
+    @property
+    def result(self) -> Dtype:
+        """The dtype of places."""
+        return INT64
+
     def shape_for(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of the result."""
-        at = range(len(shape)) if self.axis is None else (self.axis,)
-        return tuple(1 if a in at else n for a, n in enumerate(shape) if self.keepdims or a not in at)
+        return arguments.folded_shape(shape, self.axes, self.keepdims)
 
     def run(self, x: Array, out: Array | None = None) -> Array:
         """Look through `x`. `out`, where given, has the result's shape and is of int64."""
         name, shape = self.fold.name, self.shape_for(x.shape)
         if x.size == 0 and 0 not in shape:
-            where = f"shape {x.shape}" if self.axis is None else f"shape {x.shape} along axis {self.axis}"
+            where = f"shape {x.shape}" if len(self.axes) == x.ndim else f"shape {x.shape} along axis {self.axes[0]}"
             raise ShapeError(
                 f"{name}: of no elements ({where}) there is no largest or smallest one; give a non-empty axis"
             )
         target, final = _working_array(name, shape, INT64, None, out, "wrap")
         if x.size:
             way = _way(self.fold, dtype_of(x), INT64, "wrap")
-            kept = (1,) if self.axis is None else tuple(1 if a == self.axis else n for a, n in enumerate(x.shape))
-            axis = -1 if self.axis is None else self.axis
-            ranked = target.reshape(kept)
+            everything = len(self.axes) == x.ndim
+            axis = -1 if everything else self.axes[0]
+            ranked = target.reshape((1,) if everything else arguments.folded_shape(x.shape, self.axes, True))
             _native.run_scan(way.job(dtype_of(x), INT64), way.finish(0), x, axis, ranked, False, self.last, None)
         return _delivered(target, final)
 

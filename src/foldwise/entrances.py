@@ -120,8 +120,8 @@ def place_general(
     far = home(x)
     array = x if far else as_array(name, x)
     arguments.accepted(name, array)
-    at = None if axis is None else one_axis(name, "axis", axis, array.ndim)
-    arg = Arg(fold, at, flag(name, "keepdims", keepdims), flag(name, "select_last_index", select_last_index))
+    axes = tuple(range(array.ndim)) if axis is None else (one_axis(name, "axis", axis, array.ndim),)
+    arg = Arg(fold, axes, flag(name, "keepdims", keepdims), flag(name, "select_last_index", select_last_index))
     if far:
         return far.place(name, arg, x, out)
     if out is not None:

@@ -67,8 +67,7 @@ class Partial:
         self.asked = asked
         self.count: int | Array = 0
         if isinstance(asked, Arg):
-            folded = tuple(range(rank)) if asked.axis is None else (asked.axis,)
-            self._terms = Terms(asked.fold, source, INT64, outputs, folded, last=asked.last)
+            self._terms = Terms(asked.fold, source, asked.result, outputs, asked.axes, last=asked.last)
             self.state: State = Place(self._terms)
             return
         if through_floats(asked.fold, asked.result):

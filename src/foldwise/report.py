@@ -180,5 +180,5 @@ def _first(chosen: Array) -> tuple[int, ...] | None:
     """The place of the first that is true, in C order."""
     if not chosen.any():
         return None
-    at = int(Arg(_ARGMAX, None).run(chosen.reshape(-1)))
+    at = int(Arg(_ARGMAX, (0,)).run(chosen.reshape(-1)))
     return tuple(int(i) for i in np.unravel_index(at, chosen.shape))

@@ -322,11 +322,10 @@ class Place(Arrays):
         return np.zeros(terms.shape, NUMPY[terms.source.code]), np.full(terms.shape, -1, np.int64)
 
     def folded(self, x: Array, where: Array | None) -> tuple[Array, ...]:
-        fold, last, axes = self.terms.fold, self.terms.last, self.terms.axes(x)
+        axes = self.terms.axes(x)
+        at = Arg(self.terms.fold, axes, last=self.terms.last).run(x)
         if len(axes) == x.ndim:
-            at = Arg(fold, None, last=last).run(x)
             return np.asarray(x[np.unravel_index(int(at), x.shape)]), at
-        at = Arg(fold, axes[0], last=last).run(x)
         return np.take_along_axis(x, np.expand_dims(at, axes), axes[0]).squeeze(axes), at
 
     def joined(self, left: tuple[Array, ...], right: tuple[Array, ...], seen: int) -> tuple[Array, ...]:
@@ -336,7 +335,7 @@ class Place(Arrays):
         """Of two extremes and their places the better ones: in whatever order they come, of equals the first place."""
         (best, at), (others, places) = one, other
         both = np.stack([best, others])
-        first, last = (Arg(self.terms.fold, 0, last=last).run(both) for last in (False, True))
+        first, last = (Arg(self.terms.fold, (0,), last=last).run(both) for last in (False, True))
         sooner = (places > at) if self.terms.last else (places < at)
         takes = (places >= 0) & ((at < 0) | np.where(first == last, first == 1, sooner))
         return np.where(takes, others, best), np.where(takes, places, at)

@@ -59,7 +59,7 @@ def _folded(where: ModuleType, label: str, asked: Request, x: Any) -> Any:
     dtype, fold = dtypes.BY_NAME[x.dtype.name], folds.BY_NAME[asked.fold]
     if isinstance(asked, Scanning):
         return where.scan(label, Scan(label, fold, asked.axis, dtype, asked.exclusive, asked.reverse), x, None)
-    return where.place(label, Arg(fold, asked.axis, asked.keepdims, asked.last), x, None)
+    return where.place(label, Arg(fold, (asked.axis,), asked.keepdims, asked.last), x, None)
 
 
 def _reduced(where: ModuleType, label: str, all_asked: Sequence[Reduction], x: Any) -> list[Any]:

@@ -21,7 +21,7 @@ from dask.highlevelgraph import HighLevelGraph
 from foldwise.arguments import NUMPY, Array, accepted, as_array, mask_for
 from foldwise.config import alone
 from foldwise.dtypes import Dtype
-from foldwise.engine import INT64, Arg, Reduce, Scan
+from foldwise.engine import Arg, Reduce, Scan
 from foldwise.errors import DtypeError, OptionError, ShapeError
 from foldwise.partial import Partial, at_once
 
@@ -49,10 +49,9 @@ def many(name: str, reductions: Sequence[Reduce], x: da.Array, where: Any) -> tu
 def place(name: str, arg: Arg, x: da.Array, out: Any) -> da.Array:
     """Where the extreme is, still to be computed."""
     _refuse_out(name, out)
-    axes = range(x.ndim) if arg.axis is None else (arg.axis,)
     if 0 in x.shape:
         arg.run(np.empty(x.shape, x.dtype))  # refuses, if there is a result of no elements
-    if any(isnan(x.shape[a]) and x.numblocks[a] > 1 for a in axes):
+    if any(isnan(x.shape[a]) and x.numblocks[a] > 1 for a in arg.axes):
         raise ShapeError(
             f"{name}: x has chunks of unknown sizes, so nobody knows which place is whose; "
             f"call x.compute_chunk_sizes() first"
@@ -62,11 +61,11 @@ def place(name: str, arg: Arg, x: da.Array, out: Any) -> da.Array:
 
 def _reduced(name: str, asked: tuple[Asked, ...], x: da.Array, mask: da.Array | None) -> tuple[da.Array, ...]:
     first, token = asked[0], f"foldwise-{name}"
-    axes = _axes(first, x.ndim)
+    axes = first.axes
     given = (x,) if mask is None else (x, mask)
     source = accepted(name, x)
     keepdims, rank = first.keepdims, x.ndim if first.keepdims else x.ndim - len(axes)
-    results = [np.empty((0,) * rank, NUMPY[_result(each).code]) for each in asked]
+    results = [np.empty((0,) * rank, NUMPY[each.result.code]) for each in asked]
     if all(x.numblocks[a] == 1 for a in axes):
         whole = da.map_blocks(
             partial(_all_at_once, name, asked, source),
@@ -105,16 +104,6 @@ def _split(x: da.Array, axes: tuple[int, ...]) -> int:
     """How many chunks' partials are merged at once: many, for fewer tasks; few large ones, while others are read."""
     outputs = prod(max(n) for a, n in enumerate(x.chunks) if a not in axes)
     return 16 if outputs <= _FEW_OUTPUTS else 4
-
-
-def _axes(asked: Asked, rank: int) -> tuple[int, ...]:
-    if isinstance(asked, Reduce):
-        return asked.axes
-    return tuple(range(rank)) if asked.axis is None else (asked.axis,)
-
-
-def _result(asked: Asked) -> Dtype:
-    return asked.result if isinstance(asked, Reduce) else INT64
 
 
 # ---- the tasks of reductions
@@ -158,8 +147,7 @@ def _places(name: str, asked: Arg, source: Dtype, x: Any, block_info: Any = None
 
 
 def _begun(asked: Asked, source: Dtype, block: Array) -> Partial:
-    axes = _axes(asked, block.ndim)
-    outputs = tuple(n for a, n in enumerate(block.shape) if a not in axes)
+    outputs = tuple(n for a, n in enumerate(block.shape) if a not in asked.axes)
     return Partial(asked, source, outputs, block.ndim)
 
 

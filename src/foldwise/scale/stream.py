@@ -14,7 +14,7 @@ import numpy as np
 
 from foldwise import arguments
 from foldwise.arguments import Array, dtype_of
-from foldwise.engine import INT64, Arg, Reduce, Scan
+from foldwise.engine import Arg, Reduce, Scan
 from foldwise.errors import DtypeError, OptionError, ShapeError
 from foldwise.partial import Partial, at_once
 
@@ -188,49 +188,34 @@ def _at_once(result: Result, found: Array) -> Any:
 
 def _reduced(name: str, asked: list[Any], x: Source, outs: list[Any], where: Any) -> list[Any]:
     mask = _Mask.checked(name, where, x)
-    axes = _axes(asked[0], x.ndim)
-    if not x.length_known and 0 not in axes:
+    if not x.length_known and 0 not in asked[0].axes:
         raise OptionError(
             f"{name}: axis 0 is kept, and how many blocks there will be is not known; open them with shape="
         )
     with contextlib.ExitStack() as stack:
         results = [
-            stack.enter_context(Result(name, x, each.fold, each.shape_for(x.shape), _kind(each), out))
+            stack.enter_context(Result(name, x, each.fold, each.shape_for(x.shape), each.result, out))
             for each, out in zip(asked, outs, strict=True)
         ]
         if x.length_known and not x.size:
             nothing = np.empty(x.shape, x.dtype)
             return [_at_once(result, each.run(nothing)) for each, result in zip(asked, results, strict=True)]
-        return _Reduced(name, asked, x, results, mask, axes).done()
-
-
-def _axes(asked: Reduce | Arg, rank: int) -> tuple[int, ...]:
-    if isinstance(asked, Reduce):
-        return asked.axes
-    return tuple(range(rank)) if asked.axis is None else (asked.axis,)
-
-
-def _kind(asked: Reduce | Arg) -> Any:
-    return asked.result if isinstance(asked, Reduce) else INT64
+        return _Reduced(name, asked, x, results, mask).done()
 
 
 class _Reduced:
     """Reductions of a source, in progress."""
 
-    def __init__(
-        self, name: str, asked: list[Any], x: Source, results: list[Result], mask: _Mask, axes: tuple[int, ...]
-    ) -> None:
-        self._asked, self._x, self._results, self._mask, self._axes = asked, x, results, mask, axes
+    def __init__(self, name: str, asked: list[Any], x: Source, results: list[Result], mask: _Mask) -> None:
+        self._asked, self._x, self._results, self._mask, self._axes = asked, x, results, mask, asked[0].axes
         source = dtype_of(np.empty(0, x.dtype))
         self._source = source
         state = sum(Partial.bytes_for(each, source) for each in asked) * (5 if x.job.checkpoint else 1)
-        masked_means = any(
-            isinstance(each, Reduce) and each.fold.ending == "mean" and mask.of is not None for each in asked
-        )
+        masked_means = mask.of is not None and any(each.fold.ending == "mean" for each in asked)
         costs = Costs(
             element=mask.nbytes + (0 if source.kind == "f" else 40 if source.size == 8 else 8),
             state=state,
-            output=sum(24 + 2 * _kind(each).size for each in asked)
+            output=sum(24 + 2 * each.result.size for each in asked)
             + sum(result.copied for result in results)
             + (2 * state if masked_means else 0),
             whole=sum(result.nbytes for result in results),
@@ -241,7 +226,7 @@ class _Reduced:
             and not x.job.checkpoint
             and all(Partial.any_order(each, source) for each in asked)
         )
-        self._walk = planned(name, x, frozenset(axes), costs)
+        self._walk = planned(name, x, frozenset(self._axes), costs)
         self._remembers = not self._walk.complete or isinstance(asked[0], Arg)
         self._any_order = any_order and not (self._remembers and self._walk.in_tiles)
         self._checkpoint = _checkpoint(name, x, asked, self._walk, results, mask)
