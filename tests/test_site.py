@@ -181,18 +181,38 @@ def test_what_is_shown_is_escaped() -> None:
 
 
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(fw.OptionError, match="holds something else; give a new or empty folder, or one"):
+    thesis = tmp_path / "thesis.txt"
+    thesis.write_text("mine")
+    with pytest.raises(fw.OptionError, match=r"holds 'thesis\.txt', which docs did not write; give a new or empty"):
         site.write(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
-    assert "holds something else" in refused(capsys, "docs", "--out", str(tmp_path))
+    assert "holds 'thesis.txt'" in refused(capsys, "docs", "--out", str(tmp_path))
+    assert "is no folder" in refused(capsys, "docs", "--out", str(thesis))
+
+
+@pytest.mark.parametrize("name", ["CNAME", "assets/logo.svg", ".git/HEAD", "more/notes.txt"])
+def test_what_somebody_put_beside_a_site_is_not_lost(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "site"
+    monkeypatch.setattr(site, "contents", lambda: iter([("index.html", b"old"), ("gone/by.html", b"")]))
+    site.write(target)
+    (target / name).parent.mkdir(exist_ok=True)
+    (target / name).write_text("mine")
+    monkeypatch.setattr(site, "contents", lambda: iter([("index.html", b"new")]))
+    with pytest.raises(fw.OptionError, match=f"holds {name!r}, which docs did not write"):
+        site.write(target)
+    assert (target / "index.html").read_bytes() == b"old"
+    (target / name).unlink()
+    site.write(target)
+    assert sorted(path.name for path in target.rglob("*.*")) == ["files.txt", "index.html"]
 
 
 def test_it_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "site"
     few = [("index.html", b"old"), ("assets/site.js", b"")]
     monkeypatch.setattr(site, "contents", lambda: iter(few))
-    assert site.write(target) == 2
+    assert site.write(target) == 3
 
     def broken() -> Iterator[tuple[str, bytes]]:
         yield "index.html", b"new"
@@ -204,7 +224,7 @@ def test_it_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.M
     assert (target / "index.html").read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["site"]
     monkeypatch.setattr(site, "contents", lambda: iter([*few, ("more.html", b"")]))
-    assert site.write(target) == 3
+    assert site.write(target) == 4
     assert (target / "more.html").is_file()
     assert [path.name for path in tmp_path.iterdir()] == ["site"]
 
@@ -235,7 +255,7 @@ def test_it_is_written_where_a_link_leads(tmp_path: Path, monkeypatch: pytest.Mo
     target.mkdir()
     link.symlink_to(target)
     for _ in range(2):
-        assert site.write(link) == 2
+        assert site.write(link) == 3
     assert link.is_symlink()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "site"]
 
@@ -254,4 +274,4 @@ def test_the_command_says_where_it_begins(
     monkeypatch.setattr(site, "contents", lambda: iter([("index.html", b""), ("assets/site.js", b"")]))
     target = tmp_path / "site"
     said = written(capsys, "docs", "--out", str(target))
-    assert said == f"{target}: 2 files, the first is {target / 'index.html'}\n"
+    assert said == f"{target}: 3 files, the first is {target / 'index.html'}\n"

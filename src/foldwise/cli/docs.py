@@ -19,7 +19,7 @@ def add(commands: Any) -> None:
         "that needs no server, or serve it on this machine.",
     )
     where = command.add_mutually_exclusive_group(required=True)
-    where.add_argument("--out", metavar="DIR", help="a folder: a new one, an empty one, or one that docs wrote before")
+    where.add_argument("--out", metavar="DIR", help="a new folder, an empty one, or one of only what docs wrote before")
     where.add_argument("--serve", action="store_true", help="serve it to this machine until interrupted")
     command.add_argument("--port", type=int, default=8000, help="where to serve it; 0 takes any that is free")
     command.set_defaults(run=run)

@@ -22,8 +22,8 @@ from .difference import STYLE
 from .frame import Page, framed
 from .words import LANGUAGES, dictionary
 
-MARK: Final = "assets/site.js"
-"""What a folder holds that this module wrote; any other folder with something in it is left alone."""
+LIST: Final = "assets/files.txt"
+"""The paths of all files of a site: a folder that holds anything else is left alone."""
 
 
 def pages() -> Iterator[Page]:
@@ -38,7 +38,7 @@ COUNT: Final = len(CATALOG.schemas) * (len(CATALOG.schemas) - 1)
 
 
 def contents() -> Iterator[tuple[str, bytes]]:
-    """Every file by its path."""
+    """Every file by its path, but for the list of them."""
     found = []
     for page in pages():
         yield page.path, framed(page).encode()
@@ -65,13 +65,12 @@ def _asset(name: str) -> bytes:
 def write(folder: str | os.PathLike[str], done: Callable[[int], None] = lambda count: None) -> int:
     """Write the site to a folder, and say how many files it has. What lay there goes once the new one is there."""
     target = Path(os.path.realpath(folder))
-    if target.exists() and not _may_go(target):
-        raise OptionError(f"docs: {target} holds something else; give a new or empty folder, or one that docs wrote")
+    _refuse_others(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
         count = 0
-        for count, (path, data) in enumerate(contents(), 1):
+        for count, (path, data) in enumerate(_listed(contents()), 1):
             (made / path).parent.mkdir(parents=True, exist_ok=True)
             (made / path).write_bytes(data)
             done(count)
@@ -84,8 +83,28 @@ def write(folder: str | os.PathLike[str], done: Callable[[int], None] = lambda c
     return count
 
 
-def _may_go(folder: Path) -> bool:
-    return folder.is_dir() and ((folder / MARK).is_file() or not any(folder.iterdir()))
+def _listed(found: Iterator[tuple[str, bytes]]) -> Iterator[tuple[str, bytes]]:
+    """Files, and after them their list."""
+    paths = [LIST]
+    for path, data in found:
+        paths.append(path)
+        yield path, data
+    yield LIST, "\n".join(paths).encode()
+
+
+def _refuse_others(target: Path) -> None:
+    """What is no folder, or holds what `docs` has not written there: it would be gone."""
+    way_out = "give a new or empty folder, or one that holds only what docs wrote"
+    if not target.is_dir():
+        if target.exists():
+            raise OptionError(f"docs: {target} is no folder; {way_out}")
+        return
+    known = target / LIST
+    written = set(known.read_text(encoding="utf-8", errors="replace").splitlines()) if known.is_file() else set()
+    for path in sorted(target.rglob("*")):
+        name = path.relative_to(target).as_posix()
+        if name not in written and (path.is_symlink() or not path.is_dir()):
+            raise OptionError(f"docs: {target} holds {name!r}, which docs did not write; {way_out}")
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
