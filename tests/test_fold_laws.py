@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import trees
 from cases import Fold
-from exact import same_bits
+from exact import same_bits, wrapped
 from hypothesis import given
 from marks import EVERY_DTYPE, EVERY_FLOAT, EVERY_INTEGER, EVERY_WHOLE
 from trees import Array
@@ -416,6 +416,18 @@ def test_logarithms_of_integers_as_integers(name: str, dtype: str) -> None:
     if np.dtype(dtype).kind == "i":
         assert fw.logsumexp(np.array([-3, -3], dtype), dtype=dtype) == -2
         assert fw.logsumexp(np.array([-3], dtype), axis=(), dtype=dtype).tolist() == [-3]
+
+
+@pytest.mark.parametrize("dtype", cases.INTEGERS)
+def test_logarithms_beyond_an_integer_dtype_are_taken_modulo(dtype: str) -> None:
+    for values in ([1000, 999], [-5, -7], [-(2**40)], [2**31 - 1] * 3, [2**62], [2**63 - 1]):
+        x, kind = np.array(values, np.int64), np.dtype(dtype)
+        wanted = wrapped(np.array([math.trunc(fw.logsumexp(x))], object), kind)
+        assert fw.logsumexp(x, dtype=dtype) == wanted[0]
+        assert fw.logcumsumexp(x, dtype=dtype)[-1] == wanted[0]
+        assert fw.logsumexp(fw.open(iter([x[:1], x[1:]])), dtype=dtype) == wanted[0]
+    largest = np.array([2**64 - 1], np.uint64)
+    assert fw.logsumexp(largest, dtype=dtype) == 0  # 2**64 in float64
 
 
 @EVERY_WHOLE

@@ -201,6 +201,9 @@ def test_r18_integer_logarithms(dtype: str) -> None:
         for name in ("ReduceLogSum", "ReduceLogSumExp"):
             with pytest.raises(fw.ShapeError, match=rf"^{name}-{version}: .*nothing along axes \[0\]"):
                 run(f"{name}-{version}", np.zeros(0, dtype))
+    limits = np.iinfo(dtype)
+    found = run("ReduceLogSumExp-18", np.full(3, limits.max, dtype))  # is one more, of 64 bits as float64 has it: R-11
+    assert found.tolist() == [limits.min]
     for name in ("ReduceLogSum-28", "ReduceLogSumExp-28"):
         with pytest.raises(fw.DtypeError, match=rf"^{name}: .* got {dtype} of shape \(2,\)"):
             run(name, np.array([12, 8], dtype))

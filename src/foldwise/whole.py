@@ -16,14 +16,13 @@ _WORD: Final = (1 << 64) - 1
 
 
 def truncated(name: str, result: Dtype, found: Array) -> Array:
-    """Floats cut to integers, and refused where there is none."""
-    low, high = dtypes.limits(result)
+    """Floats below 2^65 cut to integers modulo 2^n (R-11), and refused where there is none (R-18)."""
     cut: Array = np.asarray(np.trunc(found))
-    if not ((cut >= low) & (cut < float(high) + 1)).all():
+    if not np.isfinite(cut).all():
         raise OverflowedError(
-            f"{name}: a result is not finite, or lies outside {result.name} ({low}..{high}); ask for a float result"
+            f"{name}: a result is not finite, which no {result.name} can hold; ask for a float result"
         )
-    return cut.astype(NUMPY[result.code])
+    return np.asarray(cut - (cut >= 2.0**63) * 2.0**64).astype(np.int64).astype(NUMPY[result.code])
 
 
 def refuse_overflow(name: str, result: Dtype) -> NoReturn:

@@ -121,7 +121,13 @@ class FoldWriter(ABC):
         """Through a wider dtype, where every value of this one has its place and comes back as it was."""
         wide = self.carrier(m, schema)
         inner = self.through(m, wide)
-        return self.cast(self.within(m, self.reduction(inner), wide), str(m.dtype), out)
+        return self.back(m, self.within(m, self.reduction(inner), wide), out)
+
+    def back(self, m: Meaning, made: str, out: str) -> str:
+        """From a wider dtype to its own: modulo 2^n (R-11), which casts of floats that do not fit are not."""
+        if m.fold == "logsumexp" and m.kind in ("i", "u") and dtypes.BY_NAME[str(m.dtype)].size < 8:
+            made = self.cast(made, "int64")
+        return self.cast(made, str(m.dtype), out)
 
     def within(self, m: Meaning, made: str, wide: str) -> str:
         """What comes out of a wider dtype, where the narrow one has its value: of integers, in a wider integer."""

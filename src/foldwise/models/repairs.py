@@ -42,7 +42,7 @@ class Repairs(FoldWriter):
             return
         schema = self.schema(inner)
         made = self.scanned(schema, inner, "") if m.schema.kind == "scan" and schema else self.reduction(inner)
-        self.cast(made, str(m.dtype), out)
+        self.back(m, made, out)
 
     def wide(self, m: Meaning) -> str:
         """The next dtype that carries it."""

@@ -128,7 +128,9 @@ WRAPS: Final = "Integers are exact; a result beyond the dtype is taken modulo 2^
 ROUNDS_ONCE: Final = "Floats of 16 bits are accumulated in float32 or wider, and rounded once."  # R-12
 NAN_SPREADS: Final = "NaN anywhere gives NaN."
 NAN_WINS: Final = "NaN anywhere gives NaN, wherever it lies."  # R-10
-TRUNCATES: Final = "Of integers: computed in float64, cut toward zero; refused where that is not finite."  # R-18
+TRUNCATES: Final = (  # R-11, R-18
+    "Of integers: computed in float64, cut toward zero, taken modulo 2^n; refused if not finite."
+)
 POSITIONS: Final = (
     "NaN counts as the extreme.",
     "0.0 and -0.0 are equal.",
