@@ -65,9 +65,8 @@ class Reduce(NamedTuple):
         def finish(fits: bool) -> Array:
             if not fits and self.fold.ending == "root":
                 ranked[...] = whole.roots(x, self.axes, self.result, where)
-            else:
-                if not fits and self.overflow == "raise":
-                    whole.refuse_overflow(self.fold.name, self.result)
+            elif not fits and self.overflow == "raise":
+                whole.refuse_overflow(self.fold.name, self.result)
             return _delivered(target, final)
 
         return _Asked((way.job(dtype_of(x), self.result), way.finish(start), ranked), finish)
@@ -335,9 +334,7 @@ class Arg(NamedTuple):
         name, shape = self.fold.name, self.shape_for(x.shape)
         if x.size == 0 and 0 not in shape:
             where = f"shape {x.shape}" if len(self.axes) == x.ndim else f"shape {x.shape} along axis {self.axes[0]}"
-            raise ShapeError(
-                f"{name}: of no elements ({where}) there is no largest or smallest one; give a non-empty axis"
-            )
+            raise ShapeError(f"{name}: of no elements ({where}) there is no largest or smallest one; give some")
         target, final = _working_array(name, shape, INT64, None, out, "wrap")
         if x.size:
             way = _way(self.fold, dtype_of(x), INT64, "wrap")
