@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import cases
 import domains
@@ -272,3 +273,18 @@ def test_small_whole_floats_as_numpy_has_them(fold: Fold, dtype: str) -> None:
             x = np.where(x > 0, np.sign(x), -1).astype(dtype)
         for axis in (None, *cases.axes_of(fold, x.ndim)):
             assert np.array_equal(fold.of(fw)(x, axis=axis), fold.numpy(x, axis=axis)), (shape, axis)
+
+
+@pytest.mark.parametrize("overflow", ["wrap", "saturate", "raise"])
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "bool"])
+def test_unsigned_integers_after_a_negative_initial(dtype: str, overflow: Any) -> None:
+    x = np.array([1, 1, 0, 1], dtype)
+    assert fw.sum(x, dtype=np.int16, initial=-100, overflow=overflow) == -97
+    assert fw.prod(x[:2], dtype=np.int16, initial=-100, overflow=overflow) == -100
+    if overflow == "saturate":
+        assert fw.sum(x, dtype=np.int8, initial=-128, overflow=overflow) == -125
+
+
+def test_an_initial_nan_is_the_one_nan() -> None:
+    for fold in (fw.sum, fw.prod, fw.max):
+        assert same_bits(np.asarray(fold(np.zeros(0), initial=-np.nan)), np.asarray(np.nan))

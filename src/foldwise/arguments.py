@@ -1,5 +1,6 @@
 """What callers pass, checked: arrays, axes, dtypes, masks and places for results."""
 
+import math
 import operator
 from collections.abc import Iterable
 from typing import Any, Final, Literal
@@ -170,24 +171,35 @@ def initial_value(name: str, initial: Any, result: Dtype, source: Dtype, overflo
     if initial is None:
         return None
     try:
-        if result.kind == "f" and not isinstance(initial, str | bytes):
-            return float(initial)
+        if not _may_be_real(initial):
+            raise TypeError
+        if result.kind == "f":
+            real = float(initial)
+            return real if real == real else math.nan  # the one NaN
         value = operator.index(initial)
     except OverflowError:
         raise OptionError(f"{name}: initial is too large for a {result.name} result; give one below 2**1024") from None
     except (TypeError, ValueError):
         kind = "number" if result.kind == "f" else "integer"
         raise ArgumentError(
-            f"{name}: initial = {initial!r} is of type {type(initial).__name__}; "
+            f"{name}: initial = {' '.join(repr(initial).split())} is of type {type(initial).__name__}; "
             f"a {result.name} result takes one {kind}"
         ) from None
     low, high = dtypes.limits(result)
     if overflow != "wrap":
-        low = max(low, -(1 << 63) if source.kind == "i" else 0)
+        low = max(low, 0 if source.name == "uint64" else -(1 << 63))
         high = min(high, (1 << 63) - 1 if source.kind == "i" else high)
     if low <= value <= high:
         return value
     raise OptionError(f"{name}: initial = {value} does not fit {result.name} (accepted: {low}..{high})")
+
+
+def _may_be_real(value: Any) -> bool:
+    """Whether Python's conversions of it can be trusted: they read text, drop masks and imaginary parts."""
+    if isinstance(value, np.ndarray | np.generic):
+        known = value.dtype.kind in "biuf" or value.dtype.num in _BY_NUMBER
+        return known and value.ndim == 0 and not isinstance(value, np.ma.MaskedArray)
+    return hasattr(value, "__float__") or hasattr(value, "__index__")
 
 
 def mask_for(name: str, where: Any, array: Array) -> Array:
