@@ -242,6 +242,38 @@ def test_whatever_has_slices() -> None:
     assert agree("sum", fw.sum(fw.open(Slices()), axis=0), in_memory("sum", X, axis=0))
 
 
+@pytest.mark.parametrize("fold", ["sum", "max", "cumsum", "argmax"])
+@pytest.mark.parametrize("wrong", ["wider", "narrower", "fewer", "more", "flat", "alone", "complex"])
+def test_slices_that_are_not_what_was_promised(wrong: str, fold: str) -> None:
+    class Slices:
+        shape, dtype = (4, 3), np.dtype(np.int32)
+
+        def __getitem__(self, box: Any) -> Any:
+            return {
+                "wider": np.ones((4, 3))[box],
+                "narrower": np.ones((4, 3), np.uint8)[box],
+                "fewer": np.ones((1, 3), np.int32),
+                "more": np.ones((9, 3), np.int32),
+                "flat": np.ones(3, np.int32),
+                "alone": np.int32(3),
+                "complex": np.ones((4, 3), complex)[box],
+            }[wrong]
+
+    with pytest.raises(fw.SourceError, match=r"a slice is of dtype .* where int32, shape \(\d, 3\) was promised"):
+        getattr(fw, fold)(fw.open(Slices()), axis=0)
+
+
+def test_slices_that_hide_some() -> None:
+    class Slices:
+        shape, dtype = (4, 3), np.dtype(np.float64)
+
+        def __getitem__(self, box: Any) -> Any:
+            return np.ma.masked_less(np.arange(12.0).reshape(4, 3), 5)[box]
+
+    with pytest.raises(fw.ArgumentError, match="a masked array would lose its mask"):
+        fw.sum(fw.open(Slices()))
+
+
 def test_options_that_mean_nothing(tmp_path: Path) -> None:
     path = streams.saved(tmp_path / "x.npy", X)
     (tmp_path / "x.txt").write_text("1 2 3")

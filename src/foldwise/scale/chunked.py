@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from foldwise.arguments import Array, as_array
+from foldwise.arguments import Array, as_array, number_of
 from foldwise.errors import FoldwiseError, SourceError
 
 from .sources import Box, Job, Source, box_shape, digest, in_buffer, unreadable
@@ -46,7 +46,13 @@ class Sliced(Source):
 
     def read(self, box: Box, buffer: Array) -> Array:
         """As NumPy makes an array of it; what is one stays where it lies."""
-        return np.asarray(self._array[box])
+        found, shape = as_array("open", self._array[box]), box_shape(box)
+        if found.shape != shape or number_of(found.dtype) != number_of(self.dtype):
+            raise SourceError(
+                f"{self.where}: a slice is of dtype {found.dtype}, shape {found.shape}, "
+                f"where {self.dtype}, shape {shape} was promised; open the blocks that it gives, one after the other"
+            )
+        return found
 
 
 class InMemory(Sliced):
