@@ -18,12 +18,12 @@ import pytest
 from foldwise import cli
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-COMMAND = [sys.executable, "-m", "foldwise.cli"]
+COMMAND = [sys.executable, "-m", "foldwise"]
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """In a process of its own, into pipes; whatever the outcome."""
-    return processes.completed("-m", "foldwise.cli", *arguments, **environment)
+    return processes.completed("-m", "foldwise", *arguments, **environment)
 
 
 def ended(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

@@ -140,7 +140,7 @@ def test_the_same_words_in_colours_and_without() -> None:
 
 
 def test_a_reader_that_goes_away() -> None:
-    script = f"{sys.executable} -m foldwise.cli ops | head -n 1"
+    script = f"{sys.executable} -m foldwise ops | head -n 1"
     process = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     assert process.stdout.startswith("operator")
     assert not process.stderr
@@ -263,7 +263,7 @@ def test_the_page_shows_what_is_written(page: Path, least: int, tmp_path: Path) 
     shown = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", "".join(sessions), re.MULTILINE)
     assert len(shown) >= least
     for command, output in shown:
-        script = f'python() {{ {sys.executable} "$@"; }}; foldwise() {{ python -m foldwise.cli "$@"; }}; {command}'
+        script = f'python() {{ {sys.executable} "$@"; }}; foldwise() {{ python -m foldwise "$@"; }}; {command}'
         process = subprocess.run(["bash", "-c", f"exec 2>&1; {script}"], cwd=tmp_path, capture_output=True, text=True)
         assert process.stdout == output if output else process.returncode == 0, command
 

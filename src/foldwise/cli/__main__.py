@@ -1,7 +1,0 @@
-"""`python -m foldwise.cli` is `foldwise`."""
-
-import sys
-
-from .commands import main
-
-sys.exit(main())
