@@ -26,10 +26,11 @@ NUMPY: Final = tuple(
 _BY_NUMBER: Final[dict[int, Dtype]] = {numpy.num: dtype for numpy, dtype in zip(NUMPY, dtypes.TABLE, strict=True)}
 
 
-def as_array(name: str, x: Any) -> Array:
+def as_array(name: str, x: Any, what: str = "x") -> Array:
     """Anything array-like as an array, without a copy where that can be."""
     if isinstance(x, np.ma.MaskedArray):
-        raise ArgumentError(f"{name}: a masked array would lose its mask; pass x.data with where=~x.mask")
+        way_out = "pass x.data with where=~x.mask" if what == "x" else f"pass {what}.filled(False)"
+        raise ArgumentError(f"{name}: a masked array would lose its mask; {way_out}")
     if isinstance(x, np.ndarray):
         return x.view(np.ndarray)
     try:
@@ -40,7 +41,7 @@ def as_array(name: str, x: Any) -> Array:
                 pass  # a dtype or a device that DLPack does not carry to NumPy: __array__ may still
         return np.asarray(x)
     except Exception as error:
-        raise ArgumentError(f"{name}: x of type {type(x).__name__} cannot be read as an array: {error}") from error
+        raise ArgumentError(f"{name}: {what} of type {type(x).__name__} cannot be read as an array: {error}") from error
 
 
 def dtype_of(array: Array) -> Dtype:
@@ -191,7 +192,8 @@ def initial_value(name: str, initial: Any, result: Dtype, source: Dtype, overflo
         high = min(high, (1 << 63) - 1 if source.kind == "i" else high)
     if low <= value <= high:
         return value
-    raise OptionError(f"{name}: initial = {value} does not fit {result.name} (accepted: {low}..{high})")
+    judged = "" if overflow == "wrap" else f", into which {source.name} is judged by overflow={overflow!r}"
+    raise OptionError(f"{name}: initial = {value} does not fit {result.name}{judged} (accepted: {low}..{high})")
 
 
 def _may_be_real(value: Any) -> bool:
@@ -203,7 +205,7 @@ def _may_be_real(value: Any) -> bool:
 
 
 def mask_for(name: str, where: Any, array: Array) -> Array:
-    mask = np.asarray(where)
+    mask = as_array(name, where, "where")
     if mask.dtype != np.bool_:
         raise DtypeError(f"{name}: where has dtype {mask.dtype}; it must be bool, as in where=x > 0")
     try:

@@ -48,7 +48,6 @@ class Terms(NamedTuple):
         """A block folded, as the array function does it, into some dtype."""
         return Reduce(fold or self.fold, self.axes(x), result).run(x, None, where)
 
-
     def exact_parts(self, x: Array, where: Array | None) -> list[Part]:
         """What is added to exact sums for a block."""
         return Reduce(self.fold, self.axes(x), FLOAT64).exact_parts(x, where)

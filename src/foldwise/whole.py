@@ -71,11 +71,9 @@ def integers_in_floats(wrapped: Array, about: Array | None) -> list[Part]:
 
 
 def summands(kernel: str, x: Array) -> list[tuple[str, Array]]:
-    """Floats with the same exact sum, or exact sum of magnitudes or squares: each with the kernel that adds it."""
+    """Floats with the same exact sum, of integers also of squares: each with the kernel that adds it."""
     if x.dtype.kind not in "iu" or x.dtype.itemsize < 8:
         return [(kernel, x if x.dtype.kind not in "iub" else x.astype(np.float64))]
-    if kernel == "exact_l1" and x.dtype.kind == "i":
-        x = magnitudes(x)
     high, low = (np.asarray(half, np.float64) for half in ((x >> 32) * 2.0**32, x & 0xFFFFFFFF))
     if kernel != "exact_sumsquare":
         return [("exact_sum", high), ("exact_sum", low)]
