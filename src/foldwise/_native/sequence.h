@@ -149,12 +149,10 @@ class OpenSequence {
 
   // What waits: a step, or, when nothing follows, some of one.
   FW_OUTLINE void fold_waiting(Acc* tile, int64_t count, bool resume) {
-    if constexpr (parted) {
-      constexpr S absent{static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(F::absent()) >> 16)};
-      std::fill_n(waiting + L + count, L - count, absent);
-      count = L;
-    }
-    fold_steps<F, !parted>(waiting + L, count, tile, resume, {});
+    S* const step = waiting + L;
+    std::fill_n(step + count, L - count, absent_source<S, typename T::A>(F::absent()));
+    if (resume) join_vectors<F, G>(tile, step);
+    else start_vectors<F, G>(tile, step);
     settle(tile);
   }
 
