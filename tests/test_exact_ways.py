@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 from typing import Any
 
 import cases
+import dask.array as da
 import exact_calls
 import exactly
 import hard
+import ml_dtypes
 import numpy as np
 import processes
 import pytest
@@ -345,3 +348,34 @@ def test_sixty_four_axes_are_not_too_many() -> None:
 def test_prefixes_that_cancel_to_the_least_subnormal() -> None:
     call = exact_calls.drawn("cumsum", "float64", 1012693228073, 100_000)
     assert same_bits(call.found(), call.wanted())
+
+
+@pytest.mark.parametrize("initial", [2**53 + 1, np.int64(-(2**62) - 1), np.uint64(2**64 - 1), 2**500 + 2**99 + 1])
+def test_an_initial_integer_is_taken_whole(initial: Any) -> None:
+    x, whole = np.array([[-float(initial), 0.25], [3, 4]]), int(initial)
+    wanted = [float(sum(map(Fraction, column), Fraction(whole))) for column in x.T.tolist()]
+    streams, lazy = fw.open(x), da.from_array(x, chunks=(1, 2))
+    for found in (
+        exactly_folded("sum", x, axis=0, initial=initial),
+        exactly_folded("sum", x, axis=0, where=True, initial=initial),
+        fw.sum(streams, axis=0, initial=initial),
+        fw.sum(lazy, axis=0, initial=initial).compute(),
+    ):
+        assert found.tolist() == wanted
+    integers = np.array([[-3, 5], [0, 2**40]])
+    wanted = [float(sum(column) + whole) for column in integers.T.tolist()]
+    assert exactly_folded("sum", integers, axis=0, dtype=float, initial=initial).tolist() == wanted
+    # Nothing but a sum can: others round it first, as a default sum does.
+    for name in ("sum", "prod", "max", "min"):
+        function = getattr(fw, name)
+        for each in (x, x[:0], streams, lazy, x[:0].astype(ml_dtypes.bfloat16)):
+            if name != "sum" or isinstance(each, np.ndarray):
+                agreed = [np.asarray(function(each, axis=0, initial=start)) for start in (initial, float(initial))]
+                assert same_bits(*agreed)
+
+
+def test_an_initial_integer_is_rounded_once() -> None:
+    tie = 2**60 + 2**36  # of two float32
+    assert float(exactly_folded("sum", np.zeros(1, np.float32), initial=tie)) == 2**60
+    assert float(exactly_folded("sum", np.zeros(1, np.float32), initial=tie + 1)) == 2**60 + 2**37
+    assert float(exactly_folded("sum", np.zeros(0, np.float32), initial=tie + 1)) == 2**60 + 2**37

@@ -176,7 +176,7 @@ def initial_value(name: str, initial: Any, result: Dtype, source: Dtype, overflo
             raise TypeError
         if result.kind == "f":
             real = float(initial)
-            return real if real == real else math.nan  # the one NaN
+            return _as_whole(initial, real) if real == real else math.nan  # the one NaN
         value = operator.index(initial)
     except OverflowError:
         raise OptionError(f"{name}: initial is too large for a {result.name} result; give one below 2**1024") from None
@@ -194,6 +194,15 @@ def initial_value(name: str, initial: Any, result: Dtype, source: Dtype, overflo
         return value
     judged = "" if overflow == "wrap" else f", into which {source.name} is judged by overflow={overflow!r}"
     raise OptionError(f"{name}: initial = {value} does not fit {result.name}{judged} (accepted: {low}..{high})")
+
+
+def _as_whole(number: Any, real: float) -> int | float:
+    """An integer that no float64 is stays itself: exact sums take all of it."""
+    try:
+        whole = operator.index(number)
+    except TypeError:
+        return real
+    return real if whole == real else whole
 
 
 def _may_be_real(value: Any) -> bool:

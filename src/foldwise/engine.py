@@ -45,11 +45,11 @@ class Reduce(NamedTuple):
                 real.job,
                 lambda fits: _delivered(whole.truncated(self.fold.name, self.result, real.finish(fits)), out),
             )
-        if self.accuracy == "exact" and self.result.kind == "f" and (
-            _in_steps(self.fold, dtype_of(x), self.result) or (where is not None and self.fold.ending == "mean")
-        ):
+        mean_of_chosen = where is not None and self.fold.ending == "mean"
+        in_steps = mean_of_chosen or _in_steps(self.fold, dtype_of(x), self.result, self.initial)
+        if in_steps and self.accuracy == "exact" and self.result.kind == "f":
             return _Asked(None, lambda _: _delivered(self._by_totals(x, where), out))
-        if self.fold.ending == "mean" and where is not None:
+        if where is not None and mean_of_chosen:
             return _Asked(None, lambda _: _delivered(self._mean_of_chosen(x, where), out))
         target, final = _working_array(self.fold.name, self.shape_for(x.shape), self.result, None, out, self.overflow)
         if x.size == 0:
@@ -77,7 +77,8 @@ class Reduce(NamedTuple):
 
     def _start(self, everything: bool) -> Number:
         if self.initial is not None:
-            return self.initial + 0.0 if self.accuracy == "exact" and self.result.kind == "f" else self.initial
+            first = float(self.initial) if self.result.kind == "f" else self.initial
+            return first + 0.0 if self.accuracy == "exact" and self.result.kind == "f" else first
         start = self.fold.start(self.result)
         # Over no axis a sum copies its element, the sign of a zero included: it starts from what changes nothing.
         return -0.0 if start == 0 and self.fold.kernel == "sum" and not self.axes and everything else start
@@ -132,7 +133,7 @@ class Reduce(NamedTuple):
         kept = self._replace(keepdims=True).shape_for(x.shape)
         sums = with_added(empty_doubles(kept), self.exact_parts(x, where))
         if self.initial:
-            sums = with_added(sums, [("exact_sum", np.full(kept, self.initial), (), None)])
+            sums = with_added(sums, [("exact_sum", np.full(kept, n), (), None) for n in whole.doubles(self.initial)])
         chosen = np.broadcast_to(np.True_, x.shape) if where is None else where
         count = Reduce(SUM, self.axes, INT64, keepdims=True).run(chosen) if self.fold.ending == "mean" else None
         return rounded_totals(sums, self.fold.ending, count, self.result).reshape(self.shape_for(x.shape))
@@ -413,9 +414,9 @@ def _way(
     return through(fold.kernel, dtypes.column_for(source, result, reads), fold.ending)
 
 
-def _in_steps(fold: Fold, source: Dtype, result: Dtype) -> bool:
-    """Whether elements have more bits than a double, so that their exact sum takes two steps."""
-    wide = source.kind != "f" and source.size == 8 and result.kind == "f"
+def _in_steps(fold: Fold, source: Dtype, result: Dtype, initial: Number | None = None) -> bool:
+    """Whether elements, or what joins them, have more bits than a double, so that their exact sum takes two steps."""
+    wide = isinstance(initial, int) or (source.kind != "f" and source.size == 8 and result.kind == "f")
     return wide and fold.exact is not None and not (fold.ending == "mean" and result is FLOAT64)
 
 

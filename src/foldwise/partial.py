@@ -139,18 +139,21 @@ class Partial:
             asked.of_nothing()  # refuses
         if asked.initial is not None:
             state = state.copy()
-            state.add(self._first(asked.initial), 0)
+            for first in self._firsts(asked.initial):
+                state.add(first, 0)
         found = state.result(self.count)
         return found if self._terms.result is asked.result else whole.truncated(asked.fold.name, asked.result, found)
 
-    def _first(self, initial: float) -> Array:
-        """The initial value as one more element of each output."""
+    def _firsts(self, initial: float) -> list[Array]:
+        """The initial value as one more element of each output, or as several whose sum it is."""
         result, choosing = self._terms.result, isinstance(self.state, Joined)
+        values = [initial]
         if result.kind == "f":
             kind = NUMPY[result.code] if choosing else np.dtype(np.float64)
+            values = whole.doubles(initial) if isinstance(self.state, Totals) else [float(initial)]
         else:
             kind = NUMPY[result.code] if choosing else np.dtype(np.int64 if initial < 1 << 63 else np.uint64)
-        return np.expand_dims(np.full(self._terms.shape, initial, kind), self._terms.folded or ())
+        return [np.expand_dims(np.full(self._terms.shape, each, kind), self._terms.folded or ()) for each in values]
 
     # ---- as bytes, for whoever knows of what
 

@@ -70,6 +70,14 @@ def integers_in_floats(wrapped: Array, about: Array | None) -> list[Part]:
     return [("exact_sum", np.asarray(each, np.float64), (), None) for each in floats]
 
 
+def doubles(number: float) -> list[float]:
+    """Doubles that come to a number, of which an integer may need several."""
+    found = [float(number)]
+    while isinstance(number, int) and (number := number - int(found[-1])):
+        found.append(float(number))
+    return found
+
+
 def summands(kernel: str, x: Array) -> list[tuple[str, Array]]:
     """Floats with the same exact sum, of integers also of squares: each with the kernel that adds it."""
     if x.dtype.kind not in "iu" or x.dtype.itemsize < 8:
