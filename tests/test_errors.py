@@ -131,6 +131,9 @@ bad(STARTED, fw.ArgumentError, "initial fraction", "initial|1.5|float|int", WHOL
 bad(ADDED, fw.OptionError, "initial too large", f"initial|{2**63}|int64|accepted", WHOLE, initial=2**63)
 bad(STARTED, fw.OptionError, "initial enormous", "initial|float32", SQUARE, initial=2**2000)
 bad(ADDED, fw.OptionError, "initial negative", "initial|-1|uint64|accepted", UNSIGNED, initial=-1)
+for far, x, dtype in (2**63, WHOLE, "uint64"), (-1, UNSIGNED.astype("uint64"), "int64"):
+    says = f'initial|{far} does not go with {x.dtype} elements and overflow="raise"|accepted: 0..{2**63 - 1}'
+    bad(ADDED, fw.OptionError, f"initial {far} judged", says, x, initial=far, dtype=dtype, overflow="raise")
 bad(REDUCTIONS, fw.DtypeError, "where numbers", "where|int|bool", SQUARE, where=np.ones((2, 3), int))
 bad(REDUCTIONS, fw.ShapeError, "where's shape", "where|(4,)|(2, 3)", SQUARE, where=np.ones(4, bool))
 bad(REDUCTIONS, fw.ArgumentError, "where masked", "mask|filled(False)", SQUARE, where=np.ma.array(True, mask=True))

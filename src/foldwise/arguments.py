@@ -186,14 +186,15 @@ def initial_value(name: str, initial: Any, result: Dtype, source: Dtype, overflo
             f"{name}: initial = {' '.join(repr(initial).split())} is of type {type(initial).__name__}; "
             f"a {result.name} result takes one {kind}"
         ) from None
-    low, high = dtypes.limits(result)
+    lowest, highest = low, high = dtypes.limits(result)
     if overflow != "wrap":
         low = max(low, 0 if source.name == "uint64" else -(1 << 63))
         high = min(high, (1 << 63) - 1 if source.kind == "i" else high)
     if low <= value <= high:
         return value
-    judged = "" if overflow == "wrap" else f", into which {source.name} is judged by overflow={overflow!r}"
-    raise OptionError(f"{name}: initial = {value} does not fit {result.name}{judged} (accepted: {low}..{high})")
+    judged = f'does not go with {source.name} elements and overflow="{overflow}"'
+    why = judged if lowest <= value <= highest else f"does not fit {result.name}"
+    raise OptionError(f"{name}: initial = {value} {why} (accepted: {low}..{high})")
 
 
 def _as_whole(number: Any, real: float) -> int | float:
