@@ -222,6 +222,29 @@ def test_protocols_that_fail_say_so() -> None:
         fw.sum(Broken())
 
 
+@pytest.mark.parametrize("kind", [BufferError, RuntimeError, TypeError, ValueError, AttributeError])
+def test_dlpack_that_fails(kind: type[Exception]) -> None:
+    class Elsewhere(HasDlpack):
+        def __dlpack__(self, **options: Any) -> Any:
+            raise kind("it lies on CUDA device 1")
+
+    class There(Elsewhere):
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+            return self.array
+
+    x = np.arange(5.0)
+    assert fw.sum(There(x)) == 10
+    with pytest.raises(fw.ArgumentError, match=r"^sum: x of type Elsewhere cannot be .*: it lies on CUDA device 1$"):
+        fw.sum(Elsewhere(x))
+
+
+@pytest.mark.filterwarnings("ignore:.*converting a masked element")
+def test_lists_that_hold_what_is_masked() -> None:
+    for x in ([1.0, np.ma.masked], [[1, 2], [np.ma.masked, 3]]):
+        with pytest.raises(fw.ArgumentError, match=r"^sum: a masked array m from x of type list .*pass m\.data"):
+            fw.sum(x)
+
+
 def test_torch_tensors() -> None:
     torch = pytest.importorskip("torch")
     values = np.arange(1, 13).reshape(3, 4) / 4

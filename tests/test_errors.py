@@ -39,6 +39,16 @@ def result_like(name: str, x: Any, axis: int | None = 0) -> Any:
 
 
 
+@dataclass
+class Given:
+    """Nothing but __array__."""
+
+    array: Any
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.array
+
+
 @dataclass(frozen=True)
 class Bad:
     """A call that must be refused: by which error, and which words must be said."""
@@ -158,6 +168,12 @@ bad(["logsum"], fw.OverflowedError, "log of -1", "finite|int8|float", -WHOLE, dt
 
 # what is no array
 bad(NAMES, fw.ArgumentError, "masked", "mask|where=", np.ma.masked_array([1.0, 2], [False, True]))
+MASKED = np.ma.masked_array([1.0, 2], [False, True])
+for label, holder in ("list", [MASKED, MASKED]), ("tuple", ([3.0, 4.0], MASKED)), ("list", [[(1.0, 2.0), MASKED]]):
+    bad(NAMES, fw.ArgumentError, f"{label} of masked", f"x of type {label}|mask|where=", holder)
+bad(NAMES, fw.ArgumentError, "masked by protocol", "x of type Given|mask|where=", Given(MASKED))
+bad(REDUCTIONS, fw.ArgumentError, "where of masked", "where of type list|mask|filled(False)", SQUARE[0],
+    where=[True, True, np.ma.masked_array(True, True)])  # fmt: skip
 bad(NAMES, fw.ArgumentError, "ragged", "x|list|array", [[1, 2], [3]])
 bad(NAMES, fw.DtypeError, "None", "x|accepted", None)
 bad(NAMES, fw.DtypeError, "text", "x|accepted", "words")

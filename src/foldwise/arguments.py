@@ -1,5 +1,6 @@
 """What callers pass, checked: arrays, axes, dtypes, masks and places for results."""
 
+import itertools
 import math
 import operator
 from collections.abc import Iterable
@@ -28,20 +29,44 @@ _BY_NUMBER: Final[dict[int, Dtype]] = {numpy.num: dtype for numpy, dtype in zip(
 
 def as_array(name: str, x: Any, what: str = "x") -> Array:
     """Anything array-like as an array, without a copy where that can be."""
-    if isinstance(x, np.ma.MaskedArray):
-        way_out = "pass x.data with where=~x.mask" if what == "x" else f"pass {what}.filled(False)"
-        raise ArgumentError(f"{name}: a masked array would lose its mask; {way_out}")
     if isinstance(x, np.ndarray):
-        return x.view(np.ndarray)
-    try:
-        if hasattr(x, "__dlpack__") and not hasattr(x, "__array_interface__") and not isinstance(x, np.generic):
-            try:
-                return np.from_dlpack(x)
-            except (BufferError, RuntimeError, TypeError):
-                pass  # a dtype or a device that DLPack does not carry to NumPy: __array__ may still
-        return np.asarray(x)
-    except Exception as error:
-        raise ArgumentError(f"{name}: {what} of type {type(x).__name__} cannot be read as an array: {error}") from error
+        array: Array = x
+    else:
+        try:
+            array = _read(x)
+        except Exception as error:
+            raise ArgumentError(
+                f"{name}: {what} of type {type(x).__name__} cannot be read as an array: {error}"
+            ) from error
+    if isinstance(array, np.ma.MaskedArray) or (isinstance(x, list | tuple) and _holds_masks(x, array.ndim)):
+        given, m = ("", what) if array is x else (f" m from {what} of type {type(x).__name__}", "m")
+        way_out = f"pass {m}.data with where=~{m}.mask" if what == "x" else f"pass {m}.filled(False)"
+        raise ArgumentError(f"{name}: a masked array{given} would lose its mask; {way_out}")
+    return array.view(np.ndarray)
+
+
+def _read(x: Any) -> Array:
+    """What is no array of NumPy's as one, by the first protocol that gives one."""
+    refused: Exception | None = None
+    if hasattr(x, "__dlpack__") and not hasattr(x, "__array_interface__") and not isinstance(x, np.generic):
+        try:
+            return np.from_dlpack(x)
+        except Exception as error:  # a dtype or a device that DLPack does not carry to NumPy: __array__ may still
+            refused = error
+    array: Array = np.asanyarray(x)
+    if refused is not None and array.dtype == object:  # NumPy knows no other way in, and holds the thing itself
+        raise refused
+    return array
+
+
+def _holds_masks(listed: Iterable[Any], depth: int) -> bool:
+    """Whether lists of lists hold masked arrays, which NumPy reads without their masks."""
+    for _ in range(depth):
+        level = list(listed)
+        if any(issubclass(kind, np.ma.MaskedArray) for kind in set(map(type, level))):
+            return True
+        listed = itertools.chain.from_iterable(each for each in level if isinstance(each, list | tuple))
+    return False
 
 
 def dtype_of(array: Array) -> Dtype:
