@@ -98,6 +98,7 @@ def told(fold: bytes, dtype: bytes, accuracy: bytes, shape: tuple[int, ...], cou
 LIES: dict[str, tuple[bytes, str]] = {
     "a fold": (told(b"total", b"int8", b"exact", (), 0, bytes(8)), "'total' is no reduction"),
     "a dtype": (told(b"sum", b"complex64", b"exact", (), 0, bytes(8)), "complex64.*accepted"),
+    "a dtype that Python cannot read": (told(b"sum", b",", b"exact", (), 0, bytes(8)), "dtype = ','.*accepted"),
     "an accuracy": (told(b"sum", b"int8", b"vague", (), 0, bytes(8)), "vague"),
     "an accuracy that is none": (told(b"prod", b"float32", b"exact", (), 0, bytes(16)), "no exact form"),
     "words beyond ASCII": (told(b"\xff\xfe", b"int8", b"exact", (), 0, bytes(8)), "no reduction"),

@@ -84,6 +84,8 @@ bad(TYPED, fw.DtypeError, "float to int", "dtype|int64|float32|astype", SQUARE, 
 bad(TYPED, fw.DtypeError, "dtype bool", "dtype|bool|accepted", WHOLE, dtype=bool)
 bad(TYPED, fw.DtypeError, "dtype complex", "dtype|complex|accepted", WHOLE, dtype=complex)
 bad(TYPED, fw.DtypeError, "dtype unknown", "dtype|float33|accepted", WHOLE, dtype="float33")
+for text in ",", "01":  # which NumPy lets Python read
+    bad(TYPED, fw.DtypeError, f"dtype {text}", f"dtype = {text!r}|accepted", WHOLE, dtype=text)
 bad(TYPED, fw.DtypeError, "dtype no dtype", "dtype|3|accepted", WHOLE, dtype=3)
 
 # axes

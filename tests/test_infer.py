@@ -235,9 +235,14 @@ def test_what_may_be_said() -> None:
     for dtype in types:
         with pytest.raises(fw.DtypeError, match=r"^ReduceSum-13: types\[0\] = .*; accepted are bool, .* and None$"):
             operator.infer([dtype], [(2,)])
-    shapes: list[Any] = [(2, -1), (2, 1.0), (True,), 5, "NM", {2: 3.0}.values()]
+    with pytest.raises(fw.DtypeError, match=r"^ReduceSum-13: types\[0\] = b',';"):
+        operator.infer([b","], [(2,)])
+    shapes: list[Any] = [(2, -1), (2, 1.0), (True,), 5, "NM", {2: 3.0}.values(), np.array(5)]
     for shape in shapes:
         with pytest.raises(fw.ShapeError, match=r"^ReduceSum-13: shapes\[0\] = .* list of lengths, each an int from 0"):
             operator.infer(["float32"], [shape])
-    with pytest.raises(fw.ArgumentError, match=r"^ReduceSum-13: 1 types for 2 shapes"):
+    with pytest.raises(fw.ArgumentError, match=r"^ReduceSum-13: types lists 1 and shapes 2; give one of each per"):
         operator.infer(["float32"], [(2,), (1,)])
+    for kinds, lengths, what in (None, [(1,)], "types"), ("float32", [(1,)], "types"), (["float32"], 3, "shapes"):
+        with pytest.raises(fw.ArgumentError, match=rf"^ReduceSum-13: {what} is of type .*; give a list, one for"):
+            operator.infer(kinds, lengths)  # type: ignore[arg-type]

@@ -273,6 +273,7 @@ REFUSED: tuple[tuple[Any, dict[str, Any], str], ...] = (
     (["sum"], {"axis": 2}, "axis 2 is out of range"),
     (["sum"], {"axis": (0, 0)}, "twice"),
     (["sum"], {"keepdims": 1}, "keepdims = 1 is of type int"),
+    (np.array("sum"), {}, "folds = array('sum', dtype='<U3') is of type ndarray; give a list of names"),
     (["sum"], {"where": np.ones((2, 3))}, "where has dtype float64"),
 )
 

@@ -96,6 +96,10 @@ REFUSED: list[tuple[str, type[Exception], tuple[Any, ...], dict[str, Any], str]]
         "attribute 'axes' = '1' is of type str; accepted is a list of ints",
     ),
     (
+        "ReduceL1-11", fw.ArgumentError, (X,), {"axes": np.float32},
+        "attribute 'axes' = <class 'numpy.float32'> is of type type; accepted is a list of ints",
+    ),
+    (
         "ReduceSum-11", fw.ArgumentError, (X,), {"axes": [0.0]},
         "attribute 'axes[0]' = 0.0 is of type float; it must be an int",
     ),

@@ -171,7 +171,7 @@ def elements_dtype(name: str, dtype: Any) -> Dtype:
 def _found_dtype(dtype: Any) -> Dtype | None:
     try:
         wanted = np.dtype(dtype)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, SyntaxError):  # NumPy has Python read a text of numbers and commas
         try:
             wanted = np.dtype(getattr(ml_dtypes, dtype)) if isinstance(dtype, str) else None
         except (AttributeError, TypeError):

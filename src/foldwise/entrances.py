@@ -3,7 +3,7 @@
 The core answers the plainest calls by itself; the functions called general here get all the others.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from . import arguments, dtypes, engine
@@ -149,12 +149,15 @@ def many_general(
     axes = normalised_axes(name, axis, array.ndim)
     keep = flag(name, "keepdims", keepdims)
     accepted = ", ".join(known)
-    if isinstance(folds, str) or not isinstance(folds, Iterable):
+    try:
+        if isinstance(folds, str):
+            raise TypeError
+        wanted = tuple(folds)
+    except TypeError:
         raise ArgumentError(
             f'{name}: folds = {folds!r} is of type {type(folds).__name__}; give a list of names, as in ["sum", "max"] '
             f"(accepted: {accepted})"
-        )
-    wanted = tuple(folds)
+        ) from None
     for each in wanted:
         if not isinstance(each, str) or each not in known:
             raise OptionError(f"{name}: {each!r} is no reduction; accepted are {accepted}")

@@ -72,11 +72,14 @@ class Operator:
         A length is an int, a name that is carried through, or None; so is a dtype or a whole shape that is not
         known. Axes whose values are known go by name, as in a call: op.infer(["float32"], [("N", 3)], axes=[1]).
         """
-        if len(types) != len(shapes):
-            raise ArgumentError(f"{self.schema.label}: {len(types)} types for {len(shapes)} shapes; give one of each")
+        kinds, sizes = self._listed("types", types), self._listed("shapes", shapes)
+        if len(kinds) != len(sizes):
+            raise ArgumentError(
+                f"{self.schema.label}: types lists {len(kinds)} and shapes {len(sizes)}; give one of each per input"
+            )
         tensors = [
             Tensor(self._named_dtype(i, dtype), self._shape(i, shape))
-            for i, (dtype, shape) in enumerate(zip(types, shapes, strict=True))
+            for i, (dtype, shape) in enumerate(zip(kinds, sizes, strict=True))
         ]
         given, attributes = self._sorted(tensors, named)
         places = [*self.schema.inputs, *[self.schema.data] * len(given)]
@@ -104,13 +107,24 @@ class Operator:
         # Of an empty list NumPy makes floats; where integers are wanted, it holds no float.
         return array.astype(np.int64) if isinstance(value, list | tuple) and not array.size and place.ranks else array
 
+    def _listed(self, what: str, given: Any) -> list[Any]:
+        """What is said of each input."""
+        try:
+            if isinstance(given, str):
+                raise TypeError
+            return list(given)
+        except TypeError:
+            raise ArgumentError(
+                f"{self.schema.label}: {what} is of type {type(given).__name__}; give a list, one for each input"
+            ) from None
+
     def _named_dtype(self, i: int, dtype: Any) -> str | None:
         if dtype is None:
             return None
         try:
             # To NumPy the word "float" is float64, to ONNX float32: words are those of the one table.
             name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
-        except TypeError:
+        except (TypeError, ValueError, SyntaxError):
             name = ""
         if name in dtypes.BY_NAME or (name and not isinstance(dtype, str)):
             return name
@@ -120,8 +134,9 @@ class Operator:
     def _shape(self, i: int, shape: Any) -> Shape | None:
         if shape is None:
             return None
-        listed = isinstance(shape, Iterable) and not isinstance(shape, str)
-        lengths = tuple(plain(n) for n in shape) if listed else ()
+        given = plain(shape)
+        listed = isinstance(given, Iterable) and not isinstance(given, str)
+        lengths = tuple(plain(n) for n in given) if listed else ()
         if listed and all(n is None or isinstance(n, str) or (type(n) is int and n >= 0) for n in lengths):
             return lengths
         raise ShapeError(

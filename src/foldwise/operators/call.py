@@ -113,7 +113,7 @@ def _attribute(schema: Schema, name: str, kind: str, value: Any) -> Any:
 
 
 def _integers(schema: Schema, name: str, value: Any) -> tuple[int, ...]:
-    listed = value.tolist() if hasattr(value, "tolist") else value
+    listed = value.tolist() if hasattr(value, "tolist") and not isinstance(value, type) else value
     if not isinstance(listed, list | tuple):
         example = f"; write {name}=[{listed}]" if isinstance(listed, int) else ""
         raise ArgumentError(

@@ -89,7 +89,7 @@ def raw(name: str, path: str, job: Job, dtype: Any, shape: tuple[int, ...] | Non
     try:
         written = np.dtype(dtype)
         elements_dtype(name, written)
-    except TypeError:
+    except (TypeError, ValueError, SyntaxError):
         written = NUMPY[elements_dtype(name, dtype).code]  # a name that NumPy does not know
     try:
         size = os.stat(path).st_size
