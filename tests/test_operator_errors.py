@@ -228,13 +228,17 @@ UNKNOWN: list[tuple[type[Exception], tuple[Any, ...], dict[str, Any], str]] = [
     (fw.UnknownOperatorError, ("CumSum",), {"opset": 0}, "onnx opset 0 is not known"),
     (fw.UnknownOperatorError, ("tf:ReduceSum",), {}, "there is no dialect 'tf'; there are onnx, openvino"),
     (fw.UnknownOperatorError, ("ReduceSum",), {"dialect": "TF"}, "there is no dialect 'TF'; there are onnx, openvino"),
+    (fw.UnknownOperatorError, ("ReduceSum",), {"dialect": ""}, "there is no dialect ''; there are onnx, openvino"),
+    (fw.UnknownOperatorError, ("ReduceSum",), {"dialect": []}, "there is no dialect []; there are onnx, openvino"),
     (fw.OptionError, ("ReduceSum", 1), {"opset": 3}, "both version 1 and opset 3 were given for ReduceSum; give one"),
     (fw.OptionError, ("ReduceSum-1", 11), {}, "'ReduceSum-1' and version=11 disagree; give one of them"),
     (fw.OptionError, ("onnx:CumSum",), {"dialect": "openvino"}, "'onnx:CumSum' and dialect='openvino' disagree"),
     (fw.ArgumentError, (3,), {}, 'name = 3 is of type int; give one such as "ReduceSum"'),
     (fw.ArgumentError, ("ReduceSum", "11"), {}, "version = '11' is of type str; give an int"),
     (fw.ArgumentError, ("ReduceSum", True), {}, "version = True is of type bool; give an int"),
+    (fw.ArgumentError, ("ReduceSum", np.True_), {}, "is of type bool; give an int"),
     (fw.ArgumentError, ("ReduceSum",), {"opset": 13.0}, "opset = 13.0 is of type float; give an int"),
+    (fw.ArgumentError, ("ReduceSum",), {"lenient": "no"}, "lenient = 'no' is of type str; accepted are True and False"),
 ]  # fmt: skip
 
 
@@ -247,3 +251,12 @@ def test_unknown_operators(
     assert isinstance(caught.value, fw.FoldwiseError)
     assert str(caught.value).startswith("operator: ")
     assert says in str(caught.value)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    numbers: list[Any] = [np.int64(11), np.uint8(11), np.array(11)]
+    for number in numbers:
+        assert fw.operator("ReduceSum", number).schema is fw.operator("ReduceSum", 11).schema
+        assert fw.operator("ReduceSum", opset=number).schema is fw.operator("ReduceSum", 11).schema
+    options: dict[str, Any] = {"lenient": np.True_}
+    assert fw.operator("ReduceSum", 11, **options).lenient

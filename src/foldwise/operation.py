@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import dtypes, engine, folds
-from .arguments import NUMPY, as_array
+from .arguments import NUMPY, as_array, flag
 from .entrances import entrance, place, reduce, scan
 from .errors import ArgumentError, DtypeError, OverflowedError, ShapeError
 from .operators import CATALOG, Schema
@@ -33,7 +33,7 @@ def operator(
     `dialect` is "onnx" unless the name says otherwise. `lenient` lets pass, with a warning, what the specification
     forbids and runtimes accept: an axis named twice, and a scan's axis of shape (1,).
     """
-    return Operator(CATALOG.find(name, version, opset, dialect), lenient)
+    return Operator(CATALOG.find(name, version, opset, dialect), flag("operator", "lenient", lenient))
 
 
 def operators() -> tuple[Schema, ...]:

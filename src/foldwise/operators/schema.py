@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -310,9 +311,7 @@ class Catalog:
     ) -> Schema:
         """One version: "onnx:ReduceSum-11", or a name with a version, or with a model's opset; else the newest."""
         dialect, name, version = self.named(name, version, dialect)
-        for what, number in (("version", version), ("opset", opset)):
-            if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
-                raise ArgumentError(f"operator: {what} = {number!r} is of type {type(number).__name__}; give an int")
+        version, opset = _number("version", version), _number("opset", opset)
         if version is not None and opset is not None:
             raise OptionError(f"operator: both version {version} and opset {opset} were given for {name}; give one")
         found = self.versions(dialect, name)
@@ -342,8 +341,9 @@ class Catalog:
         prefix, colon, rest = name.rpartition(":")
         if colon and dialect is not None and prefix != dialect:
             raise OptionError(f"operator: {name!r} and dialect={dialect!r} disagree; give one of them")
-        dialect = prefix if colon else dialect or next(iter(self.dialects))
-        if dialect not in self.dialects:
+        if colon or dialect is None:
+            dialect = prefix if colon else next(iter(self.dialects))
+        if not isinstance(dialect, str) or dialect not in self.dialects:
             known = ", ".join(self.dialects)
             raise UnknownOperatorError(f"operator: there is no dialect {dialect!r}; there are {known}")
         plain, dash, digits = rest.rpartition("-")
@@ -378,6 +378,16 @@ class Catalog:
         else:
             hint = f"did you mean {folded[near[0]]}?" if near else "its operators are these"
         return f"operator: {dialect} has no operator {name!r} here; {hint} ({', '.join(known)})"
+
+
+def _number(what: str, given: Any) -> int | None:
+    """A version or an opset as Python's int."""
+    try:
+        if isinstance(given, bool):
+            raise TypeError
+        return None if given is None else operator.index(given)
+    except TypeError:
+        raise ArgumentError(f"operator: {what} = {given!r} is of type {type(given).__name__}; give an int") from None
 
 
 def _listed(found: tuple[Schema, ...]) -> str:
