@@ -149,9 +149,12 @@ class Accumulator:
         try:
             of, count, payload = _read_header(stored)
             terms, accuracy, state = _checked("Accumulator", *of)
-            return cls._made(terms, accuracy, state.restored(terms, count, payload), count)
+            made = cls._made(terms, accuracy, state.restored(terms, count, payload), count)
+            if _header(made) + made._state.stored() != stored:
+                raise StateError("what it says is written otherwise")
         except FoldwiseError as error:
             raise StateError(f"from_bytes: this is no accumulator: {error}") from None
+        return made
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_bytes, (self.to_bytes(),)

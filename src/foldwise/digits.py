@@ -7,7 +7,7 @@ import numpy as np
 from .arguments import Array
 from .engine import TOTAL_DIGITS, empty_totals, merge_totals
 
-_UNIT_DIGIT: Final = 2176 // 32
+UNIT_DIGIT: Final = 2176 // 32
 """The digit that counts ones."""
 
 
@@ -36,6 +36,6 @@ def totals_from(digits: Array, special: Array) -> Array:
 
 def whole_totals(totals: Array) -> Array:
     """What sums of integers come to, as Python's integers."""
-    digits = total_digits(totals)[0][..., _UNIT_DIGIT:].astype(object)
+    digits = total_digits(totals)[0][..., UNIT_DIGIT:].astype(object)
     whole_ones: Array = np.asarray((digits << 32 * np.arange(digits.shape[-1]).astype(object)).sum(-1), object)
     return whole_ones

@@ -8,7 +8,7 @@ import numpy as np
 
 from . import dtypes, engine, folds, whole
 from .arguments import NUMPY, Array, Overflow
-from .digits import total_digits, totals_from, whole_totals
+from .digits import UNIT_DIGIT, total_digits, totals_from, whole_totals
 from .dtypes import Dtype
 from .engine import FLOAT64, INT64, Arg, Reduce
 from .errors import StateError
@@ -163,6 +163,8 @@ class Totals(State):
             raise StateError(f"{len(data)} bytes are not those of {outputs} sums of {words.sum()} digits")
         digits = np.zeros((outputs, engine.TOTAL_DIGITS), np.int64)
         digits[_between(begin, end, engine.TOTAL_DIGITS)] = np.frombuffer(data, "<u4", offset=3 * outputs)
+        if terms.source.kind != "f" and (special.any() or digits[:, :UNIT_DIGIT].any()):
+            raise StateError("sums of integers are integers")
         highest = np.flatnonzero(words), end[words > 0] - 1
         digits[highest] = digits[highest].astype(np.int32)
         totals = totals_from(digits, special)
@@ -283,6 +285,14 @@ class Joined(Arrays):
 
     def result(self, count: int | Array) -> Array:
         return self.arrays[0].copy()
+
+    @classmethod
+    def restored(cls, terms: Terms, count: int, data: bytes) -> Self:
+        state = super().restored(terms, count, data)
+        # What was subtracted need not be what was added: sums of no elements may be anything.
+        if not count and state._join_by is not SUM and not np.array_equal(state.arrays, cls.nothing(terms)):
+            raise StateError(f"of no elements {terms.fold.name} is something else")
+        return state
 
 
 class Factors(Arrays):
