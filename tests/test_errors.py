@@ -182,7 +182,7 @@ bad(NAMES, fw.DtypeError, "text", "x|accepted", "words")
 
 # the Array API's scans
 bad(STANDARD, fw.AxisError, "no axis", "axis|rank 2|-2..1", SQUARE)
-bad(STANDARD, fw.AxisError, "no axis of rank 0", "axis|rank 0", np.float32(1))
+bad(STANDARD, fw.AxisError, "no axis of rank 0", "x of rank 0 has no axis|rank 1 or more", np.float32(1))
 bad(STANDARD, fw.AxisError, "axis too large", "axis 2|rank 2|-2..1", SQUARE, axis=2)
 bad(STANDARD, fw.DtypeError, "complex", "complex64|accepted", np.ones(2, "c8"))
 bad(STANDARD, fw.ArgumentError, "flag", "include_initial|True", np.ones(2), include_initial="no")
@@ -213,6 +213,13 @@ def test_no_message_speaks_of_an_option_that_there_is_not(name: str) -> None:
     with pytest.raises(fw.DtypeError) as caught:
         getattr(fw, name)(SQUARE, axis=0, out=np.zeros(result_like(name, SQUARE).shape))
     assert "dtype=" not in str(caught.value)
+
+
+def test_a_result_that_memory_has_no_room_for_is_named() -> None:
+    x = np.broadcast_to(np.float32(1), 2**50)
+    with pytest.raises(MemoryError) as caught:
+        fw.cumsum(x, include_initial=True)
+    assert str(caught.value) == f"cumsum: no room for a result of dtype float32, shape ({2**50 + 1},)"
 
 
 def test_the_style_of_messages() -> None:

@@ -124,8 +124,8 @@ REFUSED: list[tuple[str, type[Exception], tuple[Any, ...], dict[str, Any], str]]
     # nothing to fold
     (
         "ArgMax-13", fw.ShapeError, (np.zeros((0, 3)),), {},
-        "input 'data' of dtype float64, shape (0, 3) has nothing along axes [0], for which there is no float64 value; "
-        "give data whose folded axes have length 1 or more",
+        "input 'data' of shape (0, 3) has no element along axis 0, so that there is no place to give; "
+        "give data whose axis 0 has length 1 or more",
     ),
     (
         "ReduceMean-18", fw.ShapeError, (np.zeros((0, 3), np.int32),), {},

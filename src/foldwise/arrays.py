@@ -420,5 +420,8 @@ def _standard_axis(name: str, x: Any, axis: int | None) -> int | None:
     rank = x.ndim if home(x) else as_array(name, x).ndim
     if rank == 1:
         return 0
-    accepted = f"accepted: {-rank}..{rank - 1}; only rank 1 has a default" if rank else "a 0-d array has no axis"
-    raise AxisError(f"{name}: axis must be given for rank {rank} ({accepted})")
+    if not rank:
+        raise AxisError(f"{name}: x of rank 0 has no axis to go along; give one of rank 1 or more, as in [x]")
+    raise AxisError(
+        f"{name}: axis must be given for rank {rank} (accepted: {-rank}..{rank - 1}; only rank 1 has a default)"
+    )

@@ -440,8 +440,7 @@ def _working_array(
     try:
         return _native.empty(shape, result.code, like), out
     except (MemoryError, ValueError) as error:
-        size = " x ".join(map(str, shape))
-        raise MemoryError(f"{name}: no room for a {result.name} result of shape {size}") from error
+        raise MemoryError(f"{name}: no room for a result of dtype {result.name}, shape {shape}") from error
 
 
 def _delivered(target: Array, final: Array | None) -> Array:

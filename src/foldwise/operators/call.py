@@ -315,6 +315,11 @@ def _refuse_empty(schema: Schema, tensor: Tensor | None, axes: tuple[int, ...]) 
     shape = _known(tensor)
     if math.prod(shape[a] for a in axes) or not math.prod(n for a, n in enumerate(shape) if a not in axes):
         return None
+    if schema.kind == "arg":
+        raise ShapeError(
+            f"{schema.label}: input '{schema.data.name}' of shape {shape_text(shape)} has no element along axis "
+            f"{axes[0]}, so that there is no place to give; give data whose axis {axes[0]} has length 1 or more"
+        )
     dtype = dtypes.BY_NAME[str(tensor.dtype)]
     given = schema.empty.of(dtype) if schema.empty else None
     if given is None:
