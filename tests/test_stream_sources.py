@@ -323,6 +323,46 @@ def test_options_that_mean_nothing(tmp_path: Path) -> None:
         fw.sum(fw.open([X], checkpoint=tmp_path / "notes"))
 
 
+def test_options_are_for_places_that_do_not_say_it_themselves(tmp_path: Path) -> None:
+    npy = streams.saved(tmp_path / "x.npy", X)
+    bare, table = tmp_path / "x.bin", tmp_path / "x.parquet"
+    X.tofile(bare)
+    pyarrow.parquet.write_table(pa.table({"a": X[0]}), table)
+    chunked = streams.chunked(tmp_path / "x.zarr", X, (10, 10))
+    mapped = np.load(npy, mmap_mode="r")
+    said: dict[str, Any] = {"dtype": "f8", "shape": (3,), "offset": 8, "column": "a"}
+    for place, kind, meant in (
+        (npy, "an .npy file", ""),
+        (chunked, "a Zarr array", ""),
+        (table, "a table of columns", "column"),
+        (bare, "a file of numbers without a header", "dtype shape offset"),
+        (mapped, "an array", ""),
+        (X, "an array", ""),
+        ([X], "an iterable of blocks", "shape"),
+    ):
+        for option in said.keys() - meant.split():
+            also: dict[str, Any] = {"dtype": "f8"} if place is bare else {}
+            with pytest.raises(fw.OptionError, match=f"{option} = .* is for .* is {kind}, so leave {option}= away"):
+                fw.open(place, **{**also, option: said[option]})
+
+
+def test_what_is_no_place_is_told_so_whatever_is_said_with_it(tmp_path: Path) -> None:
+    path = streams.saved(tmp_path / "x.npy", X)
+    with path.open("rb") as file:
+        for place, kind in (3, "int"), (bytes(path), "bytes"), (file, "BufferedReader"):
+            with pytest.raises(fw.ArgumentError, match=f"place is of type {kind}; accepted are a path, an array, or"):
+                fw.open(place, dtype="f8")
+
+
+def test_a_place_for_a_result_takes_no_options_of_reading(tmp_path: Path) -> None:
+    said = {"dtype": "f8", "shape": (3,), "offset": 8, "column": "a"}
+    said |= {"memory_budget": "1GB", "progress": print, "checkpoint": "notes", "checkpoint_seconds": 1}
+    for option, value in said.items():
+        for mode in "w", "x":
+            with pytest.raises(fw.OptionError, match=f"{option}= is for what is read, and mode='{mode}'"):
+                fw.open(tmp_path / "y.npy", mode, **{option: value})  # type: ignore[call-overload]
+
+
 @pytest.mark.parametrize(
     ("text", "size"), [("2GB", 2 * 10**9), ("512 MiB", 1 << 29), ("1.5gib", 3 << 29), ("100", 100), (7777, 7777)]
 )

@@ -1,5 +1,6 @@
 """Arrays that come as blocks along their first axis: from an iterator, or from a column of a table."""
 
+import io
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 from foldwise.arguments import Array, accepted, as_array
 from foldwise.errors import DtypeError, OptionError, ShapeError, SourceError, StateError
 
-from .sources import Box, Job, Source, box_shape, in_buffer, refuse_object
+from .sources import Box, Job, Source, box_shape, in_buffer
 
 _ARROW = 'Arrow and Parquet files need the pyarrow package: pip install "foldwise[arrow]"'
 
@@ -83,10 +84,13 @@ class Blocks(Source):
         return block
 
 
-def handed(name: str, place: Any, job: Job, shape: tuple[int, ...] | None) -> Blocks:
+def hands_over(place: Any) -> bool:
+    """Whether something may give blocks; what gives bytes, a file that is open among them, gives none."""
+    return isinstance(place, Iterable) and not isinstance(place, bytes | bytearray | io.IOBase)
+
+
+def handed(name: str, place: Iterable[Any], job: Job, shape: tuple[int, ...] | None) -> Blocks:
     """Blocks from any iterable. The first one says what the others are like."""
-    if not isinstance(place, Iterable) or isinstance(place, bytes | bytearray):
-        raise refuse_object(name, place)
     coming = iter(place)
     again = coming is not place
     first = next(coming, None)

@@ -1,6 +1,7 @@
 """What is folded without being in memory: files, chunked arrays, blocks that somebody hands over."""
 
 import copy
+import inspect
 import math
 import os
 from abc import ABC, abstractmethod
@@ -136,6 +137,9 @@ def digest(array: Array) -> str:
 # ---- fw.open
 
 _TABLES: Final = (".parquet", ".arrow", ".feather")
+_BARE, _BLOCKS, _TABLE = "a file of numbers without a header", "an iterable of blocks", "a table of columns"
+_MEANT_FOR: Final = {"dtype": (_BARE,), "shape": (_BARE, _BLOCKS), "offset": (_BARE,), "column": (_TABLE,)}
+"""The kinds of places that do not say themselves what an option says; for all others it means nothing."""
 
 
 @overload
@@ -191,16 +195,34 @@ def open(
     An `.npy` file or Zarr array appears whole or not at all; `chunks` are those of the Zarr array.
     """
     name = "open"
+    how = {"dtype": dtype, "shape": shape, "offset": offset, "column": column}
+    work = {
+        "memory_budget": memory_budget,
+        "progress": progress,
+        "checkpoint": checkpoint,
+        "checkpoint_seconds": checkpoint_seconds,
+    }
     if mode in ("w", "x"):
         from .targets import target_for
 
+        for option in _said(work | how):
+            raise OptionError(
+                f"{name}: {option}= is for what is read, and mode={mode!r} is for a result; "
+                f"give it where the input is opened"
+            )
         return target_for(name, place, mode, chunks)
     if mode != "r":
         raise OptionError(f'{name}: mode = {mode!r}; accepted are "r" to read, "w" to write, "x" to write what is new')
     if chunks is not None:
         raise OptionError(f'{name}: chunks are those of a result; give them with mode="w"')
-    job = _job(name, memory_budget, progress, checkpoint, checkpoint_seconds)
-    return _opened(name, place, job, dtype, None if shape is None else _shape(name, shape), offset, column)
+    job = _job(name, *work.values())
+    return _opened(name, place, job, how | {"shape": None if shape is None else _shape(name, shape)})
+
+
+def _said(options: dict[str, Any]) -> list[str]:
+    """Those that are not as they are when nobody says anything."""
+    defaults = inspect.signature(open).parameters
+    return [option for option, value in options.items() if value is not defaults[option].default]
 
 
 def _job(name: str, budget: Any, progress: Any, checkpoint: Any, seconds: Any) -> Job:
@@ -222,35 +244,46 @@ def _shape(name: str, shape: Any) -> tuple[int, ...]:
     return found
 
 
-def _opened(
-    name: str, place: Any, job: Job, dtype: Any, shape: tuple[int, ...] | None, offset: int, column: str | None
-) -> Source:
+def _opened(name: str, place: Any, job: Job, how: dict[str, Any]) -> Source:
     """A source of whatever kind."""
     from . import blocks, chunked, files
 
     if not isinstance(place, str | os.PathLike):
-        found = files.from_map(place, job) or chunked.from_object(name, place, job)
-        return found or blocks.handed(name, place, job, shape)
+        array = files.from_map(place, job) or chunked.from_object(name, place, job)
+        if array is None and not blocks.hands_over(place):
+            raise ArgumentError(
+                f"{name}: place is of type {type(place).__name__}; accepted are a path, an array, "
+                f"or an iterable of blocks"
+            )
+        _check_meant(name, "place", "an array" if array is not None else _BLOCKS, how)
+        return array or blocks.handed(name, place, job, how["shape"])
     path = os.fspath(place)
     if "://" in path or path.rstrip("/").endswith(".zarr") or os.path.isdir(path):
+        _check_meant(name, path, "a Zarr array", how)
         return chunked.from_store(path, job)
     if path.endswith(_TABLES):
-        return blocks.from_table(name, path, job, column)
-    if dtype is not None:
-        return files.raw(name, path, job, dtype, shape, offset)
+        _check_meant(name, path, _TABLE, how)
+        return blocks.from_table(name, path, job, how["column"])
     if path.endswith(".npy"):
+        _check_meant(name, path, "an .npy file", how)
         return files.npy(path, job)
+    if how["dtype"] is not None:
+        _check_meant(name, path, _BARE, how)
+        return files.raw(name, path, job, how["dtype"], how["shape"], how["offset"])
     raise OptionError(
         f"{name}: {path!r} is of no kind that is known by its name (.npy, .zarr, {', '.join(_TABLES)}); "
         f"for the numbers of any other file give dtype= and shape="
     )
 
 
-def refuse_object(name: str, place: Any) -> ArgumentError:
-    """What to say of something that is no array and hands over no blocks."""
-    return ArgumentError(
-        f"{name}: place is of type {type(place).__name__}; accepted are a path, an array, or an iterable of blocks"
-    )
+def _check_meant(name: str, where: str, kind: str, how: dict[str, Any]) -> None:
+    """What a place says itself is not said once more, nor differently."""
+    for option in _said(how):
+        if kind not in _MEANT_FOR[option]:
+            raise OptionError(
+                f"{name}: {option} = {how[option]!r} is for {' or '.join(_MEANT_FOR[option])}; "
+                f"{where} is {kind}, so leave {option}= away"
+            )
 
 
 def unreadable(where: str, error: OSError) -> SourceError:
