@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -275,3 +276,19 @@ def test_the_command_says_where_it_begins(
     target = tmp_path / "site"
     said = written(capsys, "docs", "--out", str(target))
     assert said == f"{target}: 3 files, the first is {target / 'index.html'}\n"
+
+
+@pytest.mark.parametrize("port", ["65536", "99999", "-1", "x", "80.5", ""])
+def test_ports_that_are_none(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(capsys, "docs", "--serve", f"--port={port}")
+    assert said.endswith(f"argument --port: {port!r} is no port; give an integer from 0 to 65535")
+
+
+def test_a_port_in_use_is_refused_before_pages_are_written(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site, "write", lambda *given: pytest.fail("pages were written"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = refused(capsys, "docs", "--serve", "--port", str(port))
+    assert said == f"foldwise: --port {port}: Address already in use; --port 0 takes any that is free"
