@@ -228,6 +228,10 @@ def test_an_interrupt_ends_with_130_and_one_line() -> None:
         ("operator: no 'x' here", "no 'x' here"),
         ("raise it: limits=Limits(nodes=12))", "raise it: --limit nodes=12)"),
         ('run(..., engine="reference") or engine="x" helps', "--engine reference or --engine x helps"),
+        ('have none; leave it out, or ask for to="onnx"', "have none; leave it out, or name an .onnx file"),
+        ("got float64; give x.astype('float32')", "got float64; give it as float32"),
+        ("nobody can tell; leave checkpoint= away", "nobody can tell; leave --checkpoint away"),
+        ("include_initial=True or reverse=True", "--include-initial or --reverse"),
         ("give the scalar 0, or ask for lenient=True", "give the scalar 0, or leave out --strict"),
     ],
 )

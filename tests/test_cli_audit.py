@@ -85,6 +85,9 @@ def test_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_asked_for_wrongly(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--verify compares a repaired model, which --fix OUT asks for" in refused(
+        capsys, "audit", "faulty.onnx", "--verify"
+    )
     assert "runtime 'trt' is not known" in refused(capsys, "audit", "norm.onnx", "--runtime", "trt")
     assert "'x' is no version of openvino" in refused(capsys, "audit", "norm.onnx", "--runtime", "openvino=x")
     assert "give one of them" in refused(capsys, "audit", "norm.onnx", "--installed", "--runtime", "openvino=2026.1")

@@ -12,6 +12,7 @@ import streams
 from command_line import COLOUR, on_a_terminal, refused, written
 
 import foldwise as fw
+from foldwise.scale.memory import SIZES
 
 X = np.random.default_rng(0).standard_normal((40, 30)).astype(np.float32)
 
@@ -41,7 +42,12 @@ def test_refusals_name_the_way_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert "the smallest that works is --memory 4" in refused(capsys, "sum", "x.npy", "--memory", "1MB")
     np.save("large.npy", np.ones((1000, 1000)))
     assert "unless --out FILE" in refused(capsys, "cumsum", "large.npy", "--axis", "0", "--memory", "9MB")
-    assert "memory_budget = 'much'" in refused(capsys, "sum", "x.npy", "--memory", "much")
+    for size in "much", "0.001", "0", "-5", "1e9", "nan", "":
+        said = refused(capsys, "sum", "x.npy", f"--memory={size}")
+        assert said.endswith(f"--memory: {size!r} is no size; give {SIZES}")
+    assert "x.npy is an .npy file, so leave --column away" in refused(capsys, "sum", "x.npy", "--column", "a")
+    for file in "x.npz:a", "-":
+        assert "leave --memory and its like out" in refused(capsys, "sum", file, "--memory", "1GB")
     assert "--out -: what is read in blocks is written to files" in refused(capsys, "sum", "x.zarr", "--out", "-")
     assert "by functions that have out=" in refused(capsys, "cumulative_sum", "x.zarr", "--axis", "0", "--out", "y.npy")
     assert "there is no Zarr array 'no.zarr'" in refused(capsys, "sum", "no.zarr")

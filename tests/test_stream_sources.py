@@ -281,7 +281,9 @@ def test_options_that_mean_nothing(tmp_path: Path) -> None:
     for options, message in (
         ({"mode": "a"}, "mode = 'a'; accepted are"),
         ({"memory_budget": "many"}, "memory_budget = 'many'; accepted are"),
-        ({"memory_budget": 0}, "memory_budget = 0; it must be positive"),
+        ({"memory_budget": 0}, "memory_budget = 0; accepted are whole bytes from 1 on, or with a unit"),
+        ({"memory_budget": "0.001"}, "memory_budget = '0.001'; accepted are whole bytes from 1 on"),
+        ({"memory_budget": "9" * 5000}, "accepted are whole bytes from 1 on"),
         ({"memory_budget": 2.5}, "memory_budget is of type float"),
         ({"chunks": (3,)}, "chunks are those of a result"),
         ({"mode": "w", "chunks": (3,)}, "an .npy file has no chunks"),
@@ -364,7 +366,17 @@ def test_a_place_for_a_result_takes_no_options_of_reading(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("2GB", 2 * 10**9), ("512 MiB", 1 << 29), ("1.5gib", 3 << 29), ("100", 100), (7777, 7777)]
+    ("text", "size"),
+    [
+        ("2GB", 2 * 10**9),
+        ("512 MiB", 1 << 29),
+        ("1.5gib", 3 << 29),
+        ("100", 100),
+        (7777, 7777),
+        (np.int64(7777), 7777),
+        ("0.001KB", 1),
+        (f"{2**53 + 1}", 2**53 + 1),
+    ],
 )
 def test_budgets_as_they_are_written(text: Any, size: int) -> None:
     assert fw.open(X, memory_budget=text).job.budget == size

@@ -13,7 +13,9 @@ import numpy as np
 import foldwise
 from foldwise.arguments import Accuracy, Array, Overflow
 from foldwise.entrances import ENTRANCES
+from foldwise.errors import FoldwiseError
 from foldwise.folds import FOLDS
+from foldwise.scale.memory import SIZES, in_bytes
 
 from .blocks import Lines, write, write_json
 from .files import UsageError, place_for, read_array, write_array
@@ -32,15 +34,26 @@ def axes(text: str) -> list[int]:
     return [int(axis) for axis in text.split(",")]
 
 
+def size(text: str) -> int:
+    """So much memory."""
+    try:
+        return in_bytes("", text)
+    except FoldwiseError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size; give {SIZES}") from None
+
+
 def joined_axes(words: Sequence[str]) -> list[str]:
     """`--axis 0 -1` as `--axis=0,-1`: what follows would otherwise be taken for a file or an option."""
     joined: list[str] = []
     for word in words:
         last = joined[-1] if joined else ""
-        if last.startswith("--axis=") and _AXES.fullmatch(word):
-            joined[-1] += word if last.endswith("=") else f",{word}"
+        an_axis = bool(_AXES.fullmatch(word))
+        if last == "--axis" and (an_axis or not word.startswith("-")):
+            joined[-1] = f"--axis={word}"  # whatever it is, to be refused with its name
+        elif last.startswith("--axis=") and an_axis:
+            joined[-1] += f",{word}"
         else:
-            joined.append("--axis=" if word == "--axis" else word)
+            joined.append(word)
     return joined
 
 
@@ -88,7 +101,9 @@ def add(commands: Any) -> None:
         command.add_argument(
             "--out", metavar="OUT", help="write the result to this .npy file or .zarr; - for standard output"
         )
-        command.add_argument("--memory", metavar="SIZE", help="read in blocks, within so much memory, as in 2GB")
+        command.add_argument(
+            "--memory", type=size, metavar="SIZE", help="read in blocks, within so much memory, as in 2GB"
+        )
         command.add_argument("--checkpoint", metavar="NOTES", help="note here how far it is, and go on from there")
         command.add_argument("--column", metavar="NAME", help="the column of a .parquet or .arrow file")
         command.add_argument("--json", action="store_true", help="write JSON, for programs")
@@ -101,6 +116,9 @@ def run(asked: argparse.Namespace) -> int:
         raise UsageError("--out - and --json both want standard output; leave one of them out")
     options = {name: value for name, value in vars(asked).items() if name in OPTIONS}
     if "axis" in options:
+        if len(asked.axis) > 1 and asked.function not in _REDUCTIONS:
+            listed = ",".join(map(str, asked.axis))
+            raise UsageError(f"{asked.function}: --axis {listed} are {len(asked.axis)} axes; give one, as in --axis 0")
         options["axis"] = tuple(asked.axis) if len(asked.axis) > 1 else asked.axis[0]
     streamed = asked.memory or asked.checkpoint or asked.column or asked.file.rstrip("/").endswith(STREAMED)
     return _stream(asked, options) if streamed else _at_once(asked, options)

@@ -54,6 +54,8 @@ def add(commands: Any) -> None:
 
 def run(asked: argparse.Namespace) -> int:
     """The command `audit`: 1 if there are errors, or if they are left."""
+    if asked.verify and asked.fix is None:
+        raise UsageError("audit: --verify compares a repaired model, which --fix OUT asks for; add that")
     found = _audited(asked)
     shown = found.at_least(asked.level)
     made = None if asked.fix is None else shown.fix(asked.level, verify=asked.verify)

@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it exits
         return 1
     except OSError as error:
-        return _refused(str(error))
+        return _refused(": ".join(str(each) for each in (error.filename, error.strerror or error) if each))
     except KeyboardInterrupt:
         print("foldwise: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -96,6 +96,15 @@ _HERE: Final = (
     (r"^(operator|load|diff|audit|open): ", ""),
     (r"memory_budget=(\d+)", r"--memory \1"),
     (r'out=fw\.open\(path, mode="w"\)', "--out FILE"),
+    ("for the numbers of any other file give dtype= and shape=", "save it as .npy, or leave --memory and its like out"),
+    (r"\b(column|dtype) = ", r"--\1 "),
+    (r"\b(column|checkpoint)=(?!\w)", r"--\1"),
+    (r"\bdtype=(\w+)", r"--dtype \1"),
+    (r'\boverflow="(\w+)"', r"--overflow \1"),
+    (r"\b(exclusive|reverse)=True", r"--\1"),
+    (r"\binclude_initial=True", "--include-initial"),
+    (r"give x\.astype\('(\w+)'\)", r"give it as \1"),
+    (r'ask for to="onnx"', "name an .onnx file"),
     (r"limits=Limits\((\w+=\d+)\)", r"--limit \1"),
     (r'(?:run\(\.\.\., )?\bengine="(\w+)"\)?', r"--engine \1"),
     (r"strict=True", "--strict"),

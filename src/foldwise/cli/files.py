@@ -120,7 +120,9 @@ def place_for(name: str) -> Path | None:
         return None
     path = Path(os.path.realpath(name))
     if path.suffix != SUFFIX:
-        raise UsageError(f"--out {name}: results are written as {SUFFIX}; give a name that ends so")
+        raise UsageError(
+            f"--out {name}: results are written as {SUFFIX}; give a name that ends so, or --memory to write a .zarr"
+        )
     if path.is_dir():
         raise UsageError(f"--out {name}: that is a folder")
     if not path.parent.is_dir():

@@ -33,12 +33,8 @@ def load(
     if not isinstance(limits, Limits):
         raise ArgumentError(f"load: limits is of type {type(limits).__name__}; it must be a foldwise.Limits")
     if isinstance(model, str | os.PathLike):
-        path = Path(model)
-        if not path.is_file():
-            raise ModelError(f"load: there is no file {str(path)!r}")
-        with path.open("rb") as file:
-            xml = _is_xml(file.read(64))
-        source: Any = path
+        source: Any = Path(model)
+        xml = _is_xml(_start(source))
     else:
         source, xml = model, isinstance(model, bytes) and _is_xml(model[:64])
     if xml:
@@ -52,6 +48,18 @@ def load(
     except ImportError as error:
         raise EngineError('load: ONNX models need the package onnx: pip install "foldwise[onnx]"') from error
     return Model(onnx_file.read(source, limits), limits)
+
+
+def _start(path: Path) -> bytes:
+    """How a file begins."""
+    try:
+        if not path.is_file():
+            other = ": it is a folder or a device" if path.exists() else ""
+            raise ModelError(f"load: there is no file {str(path)!r}{other}")
+        with path.open("rb") as file:
+            return file.read(64)
+    except OSError as error:
+        raise ModelError(f"load: {str(path)!r} cannot be read: {error.strerror or error}") from None
 
 
 def _is_xml(start: bytes) -> bool:

@@ -139,7 +139,9 @@ def from_table(name: str, path: str, job: Job, column: str | None) -> Column:
     except (OSError, pa.ArrowException) as error:
         raise SourceError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
     if column not in schema.names:
-        raise OptionError(f"{name}: column = {column!r}; {path} has {', '.join(map(repr, schema.names))}")
+        asked = "" if column is None else f"column = {column!r}, but "
+        there = ", ".join(map(repr, schema.names))
+        raise OptionError(f"{name}: {asked}{path} has {there}; give one of them as column=")
     kind = schema.field(column).type
     try:
         dtype = np.dtype(kind.to_pandas_dtype())

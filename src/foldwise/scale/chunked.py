@@ -131,7 +131,7 @@ def _last_changes(folder: str) -> str:
 
 def _said(error: Exception) -> str:
     """An error in a line."""
-    words = str(error).splitlines()
+    words = str(getattr(error, "strerror", None) or error).splitlines()
     return words[0] if words else type(error).__name__
 
 
