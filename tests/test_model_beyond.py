@@ -10,9 +10,10 @@ import numpy as np
 import onnx
 import pytest
 import zarr
-from onnx_models import model
+from onnx_models import loaded, model
 
 import foldwise as fw
+from foldwise.scale.files import File
 
 NORMS = """g (float[N,D] x, float[D] scale) => (float[N,D] y, float[N,1] mean, float[D] total, float[D] peak,
   float[N,D] steps, int64[2] shape, int64[N] best, float[D] nothing)
@@ -149,6 +150,39 @@ def test_what_does_not_fit_is_refused(x: Any, scale: Any, tmp_path: Path) -> Non
     once = fw.open((each for each in np.split(x, 3)), shape=x.shape)
     with pytest.raises(fw.FoldwiseError, match=r"in their order cannot be read along|handed over already"):
         norms.run([once, scale])
+
+
+@pytest.mark.parametrize(
+    ("node", "other"),
+    [
+        ("Clip <min = 0.0> (x)", "Clip <min = 0.5> (x)"),
+        ("Abs (x)", "Neg (x)"),
+        ("Sub (x, half)", "Sub (half, x)"),
+    ],
+)
+def test_a_checkpoint_knows_what_the_nodes_before_the_fold_do(
+    node: str, other: str, x: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(File, "pleasant", x.nbytes // 10)
+    np.save(tmp_path / "x.npy", x)
+
+    def made(done: str, x: Any) -> Any:
+        text = f"g (float[N,D] x) => (float[N,D] y) <float half = {{0.5}}> {{ [same] y = {done} }}"
+        return loaded(text, opset=10).run([x])["y"]
+
+    def total(done: str, progress: Any = None) -> Any:
+        source = fw.open(tmp_path / "x.npy", checkpoint=tmp_path / "notes", checkpoint_seconds=0, progress=progress)
+        return fw.sum(made(done, source))
+
+    def stop(done: int, whole: int) -> None:
+        if done > whole // 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        total(node, stop)
+    with pytest.raises(fw.StateError, match="is the checkpoint of another job"):
+        total(other)
+    assert total(node) == fw.sum(made(node, x), accuracy="exact")
 
 
 def test_memory_stays_within_the_budget(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from .folding import FixedFolding, Folding, Siblings
 from .graph import Array, Graph, Program, size_of
 from .limits import ROOM, Limits
 from .nodes import UNEXPECTED, Meant, attribute_values, defining, relabelled, schema_of, unexpected, unfolded
-from .plumbing import SEVERAL, Need, need, runner
+from .plumbing import SEVERAL, Need, need, runner, said
 
 
 class StepReport(NamedTuple):
@@ -49,6 +49,7 @@ class Step(NamedTuple):
     operator: str
     by: str
     need: Need
+    said: str
 
 
 class Part(NamedTuple):
@@ -61,6 +62,8 @@ class Part(NamedTuple):
     operator: str
     by: str
     need: Need = "whole"
+    said: str = ""
+    """What the node says, where its result may be made in parts later, so that others' are not taken for them."""
 
 
 Piece = list[tuple[Meant, Part | None]]
@@ -107,7 +110,7 @@ class Plan:
                 part.work,
                 tuple(place[name] if name else _NOTHING for name in part.reads),
                 tuple(place[name] if name else _UNWANTED for name in part.writes),
-                tuple(frees[i]), part.label, part.operator, part.by, part.need,
+                tuple(frees[i]), part.label, part.operator, part.by, part.need, part.said,
             )
             for i, part in enumerate(parts)
         ]  # fmt: skip
@@ -137,7 +140,7 @@ class Plan:
         return made
 
     def _follow(self, values: list[Any], observe: Observer | None) -> list[Any]:
-        for done, (work, reads, writes, frees, label, operator, by, _) in enumerate(self.steps, 1):
+        for done, (work, reads, writes, frees, label, operator, by, *_) in enumerate(self.steps, 1):
             began = time.perf_counter() if observe else 0.0
             try:
                 made = work(*[values[i] for i in reads])
@@ -232,11 +235,12 @@ class Planner:
                     return Part(fold, tuple(node.inputs), made, label, schema.label, "foldwise")
                 fixed = FixedFolding(fold, [known.get(name) for name in others])
                 return Part(fixed, (node.inputs[0],), made, label, schema.label, "foldwise")
-            make = control(node, opsets.get("", 1))
+            opset = opsets.get("", 1)
+            make = control(node, opset)
             if make is not None:
                 work, captured = make(self, node, known)
                 return Part(work, (*node.inputs, *captured), tuple(node.outputs), label, node.operator, "foldwise")
-            run = runner(self.program.dialect, node, opsets.get("", 1), self.limits)
+            run = runner(self.program.dialect, node, opset, self.limits)
             if run is None:
                 return None
             work = _arrays_of(run)
@@ -244,8 +248,8 @@ class Planner:
             writes = tuple(node.outputs) if several else (node.outputs[0],)
             if several and len(writes) == 1:
                 work = _only(work)
-            needed = need(self.program.dialect, node, opsets.get("", 1))
-            part = Part(work, tuple(node.inputs), writes, label, node.operator, "numpy", needed)
+            which = self.program.dialect, node, opset
+            part = Part(work, tuple(node.inputs), writes, label, node.operator, "numpy", need(*which), said(*which))
             if len(writes) == 1 and all(name in known for name in node.inputs):
                 made_now = part.work(*(known[name] for name in node.inputs))
                 if size_of(made_now) <= _LARGEST_KEPT:

@@ -192,6 +192,12 @@ def need(dialect: str, node: Node, opset: int) -> Need:
     return "whole" if found is None else found.needs(version)
 
 
+def said(dialect: str, node: Node, opset: int) -> str:
+    """What tells what a node does with its inputs from what others do with the same."""
+    attributes = {name: node.constant(name) for name in sorted(node.attributes)}
+    return repr((dialect, node.operator, _row(dialect, node, opset)[1], attributes))
+
+
 def _row(dialect: str, node: Node, opset: int) -> tuple[Row | None, int]:
     if dialect == "onnx":
         return (None if node.domain else ONNX.get(node.operator)), opset

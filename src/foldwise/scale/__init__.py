@@ -2,8 +2,9 @@
 
 Each of them has a home, a module that runs a checked Reduce, Scan or Arg on it where an array would run by itself:
 `reduce(name, reduction, x, out, where)`, `scan(name, scan, x, out)`, `place(name, arg, x, out)` and
-`many(name, reductions, x, where)`; and `mapped(name, function, operands)`, which puts a function of elements before a
-fold. Whatever the chunks, sums are folded exactly there, so the chunks never show.
+`many(name, reductions, x, where)`; and `mapped(name, said, function, operands)`, which puts a function of elements,
+told from others by what is said of it, before a fold. Whatever the chunks, sums are folded exactly there, so the chunks
+never show.
 """
 
 import sys

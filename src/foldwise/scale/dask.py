@@ -250,7 +250,7 @@ def _step(asked: Scan, source: Dtype, x: Any, before: Partial | None) -> Array:
 # ---- before a fold
 
 
-def mapped(name: str, function: Callable[..., Any], operands: Sequence[Any]) -> da.Array:
+def mapped(name: str, said: str, function: Callable[..., Any], operands: Sequence[Any]) -> da.Array:
     """What a function of elements makes of arrays, some of them Dask's, whose shapes broadcast."""
     given = [i for i, each in enumerate(operands) if each is not None]
     nothing = function(*(None if each is None else np.empty((0,) * each.ndim, each.dtype) for each in operands))

@@ -14,7 +14,7 @@ from .sources import Box, Source, box_shape, digest
 Function = Callable[..., Any]
 
 
-def mapped(name: str, function: Function, operands: Sequence[Any]) -> Source:
+def mapped(name: str, said: str, function: Function, operands: Sequence[Any]) -> Source:
     """What a function makes of sources and arrays, whose shapes broadcast."""
     arrays = [each if isinstance(each, Source) or each is None else np.asarray(each) for each in operands]
     shapes = [each.shape for each in arrays if each is not None]
@@ -31,18 +31,18 @@ def mapped(name: str, function: Function, operands: Sequence[Any]) -> Source:
         )
     if any(isinstance(each, Source) and not (each.length_known and not each.in_order) for each in arrays):
         raise ModelError(f"{name}: blocks that come in their order cannot be read along; give an array or a file")
-    return Mapped(name, function, arrays, leading)
+    return Mapped(name, said, function, arrays, leading)
 
 
 class Mapped(Source):
     """A source that is made, block by block, of others."""
 
-    def __init__(self, name: str, function: Function, operands: Sequence[Any], leading: Source) -> None:
+    def __init__(self, name: str, said: str, function: Function, operands: Sequence[Any], leading: Source) -> None:
         self.where = f"{name} of {leading.where}"
         self.shape, self.unit, self.job = leading.shape, leading.unit, leading.job
         self.pleasant, self.columns_first = leading.pleasant, leading.columns_first
         self.overlaps = all(each.overlaps for each in operands if isinstance(each, Source))
-        self._function, self._operands = function, operands
+        self._said, self._function, self._operands = said, function, operands
         nothing = [None if each is None else np.empty((0,) * each.ndim, each.dtype) for each in operands]
         self.dtype = function(*nothing).dtype
 
@@ -71,8 +71,8 @@ class Mapped(Source):
         return operand.read(part, np.empty(math.prod(box_shape(part)) * operand.dtype.itemsize, np.uint8))
 
     def identity(self) -> list[Any]:
-        """Its operands' identities, arrays by their bytes."""
-        return [self.where, *self._form, *map(_identity, self._operands)]
+        """What is done, and its operands' identities, arrays by their bytes."""
+        return [self.where, self._said, *self._form, *map(_identity, self._operands)]
 
 
 def _identity(operand: Any) -> Any:
