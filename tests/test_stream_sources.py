@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -354,6 +354,30 @@ def test_what_is_no_place_is_told_so_whatever_is_said_with_it(tmp_path: Path) ->
         for place, kind in (3, "int"), (bytes(path), "bytes"), (file, "BufferedReader"):
             with pytest.raises(fw.ArgumentError, match=f"place is of type {kind}; accepted are a path, an array, or"):
                 fw.open(place, dtype="f8")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "bool", "float16"])
+def test_what_takes_arrays_tells_how_a_source_becomes_one(dtype: str, tmp_path: Path) -> None:
+    x = np.arange(6).reshape(2, 3).astype(dtype)
+    source, target = fw.open(streams.saved(tmp_path / "x.npy", x)), fw.open(tmp_path / "y.npy", mode="w")
+    total = fw.Accumulator("sum", dtype=dtype)
+    takers: list[Callable[[Any], Any]] = [
+        fw.sum_report,
+        total.update,
+        fw.operator("ReduceMax"),
+        fw.operator("openvino:ReduceSum"),
+        lambda given: fw.sum([given, given]),
+        lambda given: fw.sum(np.ones(3), where=given),
+        np.sum,
+    ]
+    for taker in takers:
+        with pytest.raises(fw.ArgumentError, match=r"x\.npy is opened, not in memory; .* as fw\.max\(source,"):
+            taker(source)
+        with pytest.raises(fw.ArgumentError, match=r"y\.npy is a place for a result, as out="):
+            taker(target)
+    made = fw.max(source, axis=())
+    assert made.dtype == x.dtype
+    assert np.array_equal(made, x)
 
 
 def test_a_place_for_a_result_takes_no_options_of_reading(tmp_path: Path) -> None:

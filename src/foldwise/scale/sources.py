@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn, Self, overload
 
 import numpy as np
 
@@ -104,6 +104,13 @@ class Source(ABC):
         raise OptionError(
             f"{self.where}: nobody can tell whether it has changed when a job goes on from a checkpoint; "
             f"give a file, a Zarr array in a folder or an array in memory, or leave checkpoint= away"
+        )
+
+    def __array__(self, *given: Any, **options: Any) -> NoReturn:
+        """Nothing: NumPy would make an array of objects of it, with itself as the only one."""
+        raise ArgumentError(
+            f"{self.where} is opened, not in memory; reductions and scans of arrays and Model.run read it so, "
+            f"all else takes an array, as fw.max(source, axis=()) makes of it"
         )
 
     @property

@@ -8,7 +8,7 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -90,6 +90,10 @@ class Target(ABC):
     @abstractmethod
     def there(self) -> bool:
         """Whether an unfinished one waits to be gone on with."""
+
+    def __array__(self, *given: Any, **options: Any) -> NoReturn:
+        """Nothing, as of a source."""
+        raise ArgumentError(f'{self.path} is a place for a result, as out=; what is read is opened without mode="w"')
 
     def __repr__(self) -> str:
         return f"<Target {self.path}>"
