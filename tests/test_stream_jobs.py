@@ -345,6 +345,39 @@ def test_a_file_takes_its_name_where_there_are_no_links(tmp_path: Path, monkeypa
     assert np.load(tmp_path / "y.npy").tolist() == [0, 1, 3, 6, 10, 15]
 
 
+@pytest.mark.usefixtures("small_blocks")
+def test_notes_that_have_no_place(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((40, 30))
+    path = streams.saved(tmp_path / "x.npy", x)
+    for notes, message in (
+        (tmp_path, "holds no checkpoint, or a damaged one"),
+        ("/dev/full", "holds no checkpoint, or a damaged one"),
+        (tmp_path / "no" / "notes", "there is no folder .* for a checkpoint"),
+        (path / "notes", "there is no folder .* for a checkpoint"),
+        ("/proc/notes", "the checkpoint /proc/notes cannot be written"),
+        (tmp_path / ("n" * 255), "cannot be written: File name too long"),
+        (tmp_path / ("n" * 300), "cannot be read: File name too long"),
+    ):
+        with pytest.raises(fw.FoldwiseError, match=message):
+            fw.sum(fw.open(path, checkpoint=notes, checkpoint_seconds=0))
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("suffix", [".npy", ".zarr"])
+def test_notes_and_the_result_lie_apart(suffix: str, tmp_path: Path) -> None:
+    path, out = streams.saved(tmp_path / "x.npy", np.ones((40, 30))), tmp_path / f"y{suffix}"
+    for notes in out, tmp_path / f".{out.name}.unfinished":
+        with pytest.raises(fw.OptionError, match="is to be checkpoint and result; give another name"):
+            fw.cumsum(fw.open(path, checkpoint=notes, checkpoint_seconds=0), 0, out=fw.open(out, mode="w"))
+    assert [each.name for each in tmp_path.iterdir()] == ["x.npy"]
+
+
+def test_a_name_with_no_room_for_what_is_unfinished(tmp_path: Path) -> None:
+    for suffix in ".npy", ".zarr":
+        with pytest.raises(fw.SourceError, match="cannot be written: File name too long"):
+            fw.cumsum(fw.open(np.ones(3)), out=fw.open(tmp_path / ("y" * 250 + suffix), mode="w"))
+
+
 def test_progress_is_told_in_bytes(large: tuple[Path, Array]) -> None:
     told: list[tuple[int, int]] = []
     source = fw.open(large[0], progress=lambda done, total: told.append((done, total)))

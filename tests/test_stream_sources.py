@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,54 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         fw.open(tmp_path / "x.bin", dtype="float32")
     with pytest.raises(fw.SourceError, match="there is no folder"):
         fw.open(tmp_path / "no" / "y.npy", mode="w")
+
+
+def test_paths_that_can_name_no_file(tmp_path: Path) -> None:
+    class Bytes:
+        def __fspath__(self) -> bytes:
+            return bytes(tmp_path / "x.npy")
+
+    path = streams.saved(tmp_path / "x.npy", X)
+    wrong: list[Any] = [Bytes(), "a\0b.npy", "a\ud800.npy"]
+    for place in wrong:
+        for asked in (
+            lambda place: fw.open(place),
+            lambda place: fw.open(place, mode="w"),
+            lambda place: fw.open(path, checkpoint=place),
+        ):
+            with pytest.raises(fw.ArgumentError, match="is no path; accepted are those of text that can name a file"):
+                asked(place)
+    for place in "", ".", "/":
+        with pytest.raises(fw.OptionError, match=f"checkpoint = {place!r}; accepted are names of files"):
+            fw.open(path, checkpoint=place)
+
+
+def test_pipes_and_devices_are_no_files(tmp_path: Path) -> None:
+    for name in "x.npy", "x.bin":
+        os.mkfifo(tmp_path / name)
+    options: dict[str, Any] = {"dtype": "f4"}
+    for place, given in (tmp_path / "x.npy", {}), (tmp_path / "x.bin", options), ("/dev/zero", options):
+        with pytest.raises(fw.SourceError, match="is a pipe or device, and no file"):
+            fw.open(place, **given)
+
+
+def test_shapes_that_no_array_has(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    for shape in (1 << 62, 0), (0, 1 << 40, 1 << 40):
+        path.write_bytes(npy(header("<f4", shape)))
+        with pytest.raises(fw.SourceError, match="has a damaged header: dtype float32, shape"):
+            fw.open(path)
+        path.rename(tmp_path / "x.bin")
+        with pytest.raises(fw.ShapeError, match="there is no array of float32 with such axes"):
+            fw.open(tmp_path / "x.bin", dtype="f4", shape=shape)
+
+
+def test_bytes_that_are_no_whole_elements(tmp_path: Path) -> None:
+    path = tmp_path / "x.bin"
+    path.write_bytes(bytes(63))
+    with pytest.raises(fw.OptionError, match=r"the 61 bytes of .* from offset = 2 on are no whole number of float32"):
+        fw.open(path, dtype="f4", offset=2)
+    assert fw.open(path, dtype="f4", shape=15).shape == fw.open(path, dtype="f4", offset=3).shape == (15,)
 
 
 def test_a_file_that_becomes_shorter(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import math
+import sys
 import zipfile
 import zlib
 from typing import IO, Any, Final, NamedTuple
@@ -26,6 +27,11 @@ class Header(NamedTuple):
     def size(self) -> int:
         """How many bytes the data take."""
         return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def possible(self) -> bool:
+        """Whether there can be such an array: without its axes of length 0, too, it has an address."""
+        return math.prod(max(1, n) for n in self.shape) * self.dtype.itemsize <= sys.maxsize
 
     def check_size(self, found: int, where: str) -> None:
         if found < self.size:
@@ -63,4 +69,7 @@ def read_header(stream: IO[bytes], where: str) -> Header:
         raise SourceError(f"{where} has a damaged header: dtype {dtype}, shape {shape}")
     if dtype == np.dtype("V2"):
         dtype = np.dtype(ml_dtypes.bfloat16)  # as which NumPy saves it: it has no name for it
-    return Header(dtype, shape, bool(columns_first))
+    header = Header(dtype, shape, bool(columns_first))
+    if not (header.size or header.possible):
+        raise SourceError(f"{where} has a damaged header: dtype {dtype}, shape {shape}")
+    return header

@@ -9,7 +9,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
-from foldwise.errors import StateError
+from foldwise.errors import SourceError, StateError
+
+from .sources import unreadable
 
 _MAGIC: Final = b"\x93FWJOB1\n"
 _DIGEST: Final = 16
@@ -27,10 +29,14 @@ class Checkpoint:
     def found(self) -> tuple[int, list[bytes]] | None:
         """How many blocks are done already, and what they have come to; None where nobody has begun."""
         try:
-            data = self._path.read_bytes()
-        except FileNotFoundError:
-            return None
-        if data[: len(_MAGIC)] != _MAGIC or blake2b(data[:-_DIGEST], digest_size=_DIGEST).digest() != data[-_DIGEST:]:
+            if not self._path.parent.is_dir():
+                raise SourceError(f"{self._name}: there is no folder {str(self._path.parent)!r} for a checkpoint")
+            if not self._path.exists():
+                return None
+            data = self._read()
+        except OSError as error:
+            raise unreadable(str(self._path), error) from None
+        if blake2b(data[:-_DIGEST], digest_size=_DIGEST).digest() != data[-_DIGEST:]:
             raise StateError(f"{self._name}: {self._path} holds no checkpoint, or a damaged one; give another name")
         at = len(_MAGIC)
         pieces = []
@@ -45,17 +51,30 @@ class Checkpoint:
             )
         return int.from_bytes(pieces[1], "little"), pieces[2:]
 
+    def _read(self) -> bytes:
+        """All of it, if it begins as notes do; a device or a large file of another kind is left alone."""
+        if self._path.is_file():
+            with self._path.open("rb") as file:
+                if file.read(len(_MAGIC)) == _MAGIC:
+                    return _MAGIC + file.read()
+        return b""
+
     def note(self, done: int, state: Callable[[], Sequence[bytes]]) -> None:
         """Write it all down, if it is time."""
         if time.monotonic() - self._noted < self._seconds:
             return
         pieces = [self._identity, done.to_bytes(8, "little"), *state()]
         data = _MAGIC + b"".join(struct.pack("<Q", len(piece)) + piece for piece in pieces)
-        with self._unfinished.open("wb") as file:
-            file.write(data + blake2b(data, digest_size=_DIGEST).digest())
-            file.flush()
-            os.fsync(file.fileno())
-        self._unfinished.replace(self._path)
+        try:
+            with self._unfinished.open("wb") as file:
+                file.write(data + blake2b(data, digest_size=_DIGEST).digest())
+                file.flush()
+                os.fsync(file.fileno())
+            self._unfinished.replace(self._path)
+        except OSError as error:
+            raise SourceError(
+                f"{self._name}: the checkpoint {self._path} cannot be written: {error.strerror or error}"
+            ) from None
         self._noted = time.monotonic()
 
     def forget(self) -> None:

@@ -3,6 +3,7 @@
 import math
 import mmap
 import os
+import stat
 import weakref
 from numbers import Integral
 from typing import Any, Final
@@ -10,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from foldwise.arguments import NUMPY, Array, elements_dtype
-from foldwise.errors import OptionError, SourceError
+from foldwise.errors import OptionError, ShapeError, SourceError
 from foldwise.npy import Header, read_header
 
 from .ahead import BUFFERS
@@ -76,6 +77,7 @@ class File(Source):
 
 def npy(path: str, job: Job) -> File:
     """An .npy file. Its header is read without trusting it."""
+    _size(path)
     try:
         with open(path, "rb") as file:
             header = read_header(file, path)
@@ -91,15 +93,32 @@ def raw(name: str, path: str, job: Job, dtype: Any, shape: tuple[int, ...] | Non
         elements_dtype(name, written)
     except (TypeError, ValueError, SyntaxError):
         written = NUMPY[elements_dtype(name, dtype).code]  # a name that NumPy does not know
-    try:
-        size = os.stat(path).st_size
-    except OSError as error:
-        raise unreadable(path, error) from None
+    size = _size(path)
     if not isinstance(offset, Integral) or not 0 <= offset <= size:
         raise OptionError(f"{name}: offset = {offset!r}; accepted are ints from 0 to the {size:,} bytes of {path}")
     if shape is None:
-        shape = ((size - offset) // written.itemsize,)
-    return File(path, job, Header(written, shape), int(offset))
+        count, rest = divmod(size - offset, written.itemsize)
+        if rest:
+            raise OptionError(
+                f"{name}: the {size - offset:,} bytes of {path} from offset = {offset} on are no whole number of "
+                f"{written} of {written.itemsize} bytes; give shape= for those that are meant"
+            )
+        shape = (count,)
+    header = Header(written, shape)
+    if not (header.size or header.possible):
+        raise ShapeError(f"{name}: shape = {shape}; there is no array of {written} with such axes")
+    return File(path, job, header, int(offset))
+
+
+def _size(path: str) -> int:
+    """How many bytes a file has; a pipe or device has none that can be told."""
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise unreadable(path, error) from None
+    if not stat.S_ISREG(status.st_mode):
+        raise SourceError(f"{path} is a pipe or device, and no file; open the blocks that are read of it")
+    return status.st_size
 
 
 def from_map(place: Any, job: Job) -> File | None:

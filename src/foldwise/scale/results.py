@@ -1,6 +1,8 @@
 """Where results go: an array in memory, or a target."""
 
+import os
 from contextlib import AbstractContextManager
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -27,6 +29,10 @@ class Result(AbstractContextManager["Result"]):
         self._array: Array | None = None
         if self._target is None and out is not None:
             arguments.check_out(name, out, shape, kind, fold)
+        if self._target is not None and source.job.checkpoint is not None:
+            self._target.keep_unfinished()
+            if Path(os.path.realpath(source.job.checkpoint)) in (self._target.path, self._target.unfinished):
+                raise OptionError(f"{name}: {source.job.checkpoint} is to be checkpoint and result; give another name")
         if isinstance(out, np.memmap) and source.job.checkpoint is not None:
             raise OptionError(f'{name}: with a checkpoint out= is fw.open(path, mode="w"), or nothing')
 
@@ -50,17 +56,12 @@ class Result(AbstractContextManager["Result"]):
             if notes is not None:
                 self._array[...] = np.frombuffer(notes, self._noted).reshape(self.shape)
             return
-        if self._source.job.checkpoint is not None:
-            self._target.keep_unfinished()
         self._target.resumed = notes is not None
         self._target.begin(self.shape, self._kind, block)
 
     def lost(self) -> bool:
         """Whether notes speak of something unfinished that is no longer there."""
-        if self._target is None:
-            return False
-        self._target.keep_unfinished()
-        return not self._target.there()
+        return self._target is not None and not self._target.there()
 
     def write(self, corner: tuple[int, ...], part: Array) -> None:
         """A part."""

@@ -236,11 +236,14 @@ def _job(name: str, budget: Any, progress: Any, checkpoint: Any, seconds: Any) -
     """How work is to be done, checked."""
     if not (progress is None or callable(progress)):
         raise ArgumentError(f"{name}: progress is of type {type(progress).__name__}; accepted is a function")
-    if not isinstance(checkpoint, str | os.PathLike | None):
+    if not (checkpoint is None or isinstance(checkpoint, str | os.PathLike)):
         raise ArgumentError(f"{name}: checkpoint is of type {type(checkpoint).__name__}; accepted is a path")
     if not (isinstance(seconds, Real) and float(seconds) >= 0):
         raise OptionError(f"{name}: checkpoint_seconds = {seconds!r}; accepted are numbers from 0 on")
-    return Job(in_bytes(name, budget), progress, None if checkpoint is None else Path(checkpoint), float(seconds))
+    notes = None if checkpoint is None else Path(path_text(name, "checkpoint", checkpoint))
+    if notes is not None and not notes.name:
+        raise OptionError(f"{name}: checkpoint = {checkpoint!r}; accepted are names of files")
+    return Job(in_bytes(name, budget), progress, notes, float(seconds))
 
 
 def _shape(name: str, shape: Any) -> tuple[int, ...]:
@@ -264,7 +267,7 @@ def _opened(name: str, place: Any, job: Job, how: dict[str, Any]) -> Source:
             )
         _check_meant(name, "place", "an array" if array is not None else _BLOCKS, how)
         return array or blocks.handed(name, place, job, how["shape"])
-    path = os.fspath(place)
+    path = path_text(name, "place", place)
     if "://" in path or path.rstrip("/").endswith(".zarr") or os.path.isdir(path):
         _check_meant(name, path, "a Zarr array", how)
         return chunked.from_store(path, job)
@@ -291,6 +294,18 @@ def _check_meant(name: str, where: str, kind: str, how: dict[str, Any]) -> None:
                 f"{name}: {option} = {how[option]!r} is for {' or '.join(_MEANT_FOR[option])}; "
                 f"{where} is {kind}, so leave {option}= away"
             )
+
+
+def path_text(name: str, what: str, given: "str | os.PathLike[Any]") -> str:
+    """A path as text that the system takes for one."""
+    path = os.fspath(given)
+    try:
+        possible = isinstance(path, str) and b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        possible = False
+    if not possible:
+        raise ArgumentError(f"{name}: {what} = {path!r} is no path; accepted are those of text that can name a file")
+    return path
 
 
 def unreadable(where: str, error: OSError) -> SourceError:

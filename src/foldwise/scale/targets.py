@@ -16,7 +16,7 @@ from foldwise.arguments import Array, lengths
 from foldwise.errors import ArgumentError, OptionError, SourceError
 from foldwise.npy import SUFFIX, Header
 
-from .sources import Job, Source
+from .sources import Job, Source, path_text
 
 
 class Target(ABC):
@@ -158,7 +158,8 @@ class NpyTarget(Target):
 
     def abandon(self) -> None:
         """Leave nothing behind."""
-        self.unfinished.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # what failed says why
+            self.unfinished.unlink()
 
     def there(self) -> bool:
         """Whether an unfinished one waits to be gone on with."""
@@ -183,18 +184,19 @@ def target_for(name: str, place: Any, mode: str, chunks: int | Sequence[int] | N
 
     if not isinstance(place, str | os.PathLike):
         raise ArgumentError(f"{name}: place is of type {type(place).__name__}; results are written to paths")
-    path = Path(os.path.realpath(place))
-    if "://" in os.fspath(place) or path.suffix not in (SUFFIX, ".zarr"):
-        raise OptionError(f"{name}: {os.fspath(place)!r}: results are written to paths that end in {SUFFIX} or .zarr")
+    given = path_text(name, "place", place)
+    path = Path(os.path.realpath(given))
+    if "://" in given or path.suffix not in (SUFFIX, ".zarr"):
+        raise OptionError(f"{name}: {given!r}: results are written to paths that end in {SUFFIX} or .zarr")
     if not path.parent.is_dir():
         raise SourceError(f"{name}: there is no folder {str(path.parent)!r}")
     if mode == "x" and path.exists():
-        raise SourceError(f'{name}: {os.fspath(place)!r} is there already; mode="w" replaces it')
+        raise SourceError(f'{name}: {given!r} is there already; mode="w" replaces it')
     if path.suffix == SUFFIX:
         if chunks is not None:
             raise OptionError(f"{name}: an {SUFFIX} file has no chunks; leave chunks= away, or write a .zarr")
         if path.is_dir():
-            raise SourceError(f"{name}: {os.fspath(place)!r} is a folder")
+            raise SourceError(f"{name}: {given!r} is a folder")
         return NpyTarget(path, None, mode == "w")
     return ZarrTarget(path, None if chunks is None else lengths(name, "chunks", chunks), mode == "w")
 
