@@ -350,16 +350,50 @@ def test_notes_that_have_no_place(tmp_path: Path) -> None:
     x = np.random.default_rng(0).standard_normal((40, 30))
     path = streams.saved(tmp_path / "x.npy", x)
     for notes, message in (
-        (tmp_path, "holds no checkpoint, or a damaged one"),
-        ("/dev/full", "holds no checkpoint, or a damaged one"),
+        (tmp_path, "is no file; give another name for the checkpoint"),
+        ("/dev/full", "is no file; give another name for the checkpoint"),
+        (path, "holds no checkpoint, or a damaged one"),
         (tmp_path / "no" / "notes", "there is no folder .* for a checkpoint"),
         (path / "notes", "there is no folder .* for a checkpoint"),
-        ("/proc/notes", "the checkpoint /proc/notes cannot be written"),
+        ("/proc/notes", "/proc/notes cannot be read: No such file"),
         (tmp_path / ("n" * 255), "cannot be written: File name too long"),
         (tmp_path / ("n" * 300), "cannot be read: File name too long"),
     ):
         with pytest.raises(fw.FoldwiseError, match=message):
             fw.sum(fw.open(path, checkpoint=notes, checkpoint_seconds=0))
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("noted", [False, True])
+@pytest.mark.parametrize("suffix", [".npy", ".zarr"])
+def test_one_job_at_a_time_has_the_notes(suffix: str, noted: bool, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((40, 30))
+    path, out = streams.saved(tmp_path / "x.npy", x), tmp_path / f"y{suffix}"
+    refusals: list[str] = []
+
+    def job(progress: Any) -> None:
+        seconds = 0 if noted else 1000
+        source = fw.open(path, checkpoint=tmp_path / "notes", checkpoint_seconds=seconds, progress=progress)
+        fw.cumsum(source, axis=1, out=fw.open(out, mode="w"))
+
+    def another(done: int, total: int) -> None:
+        with pytest.raises(fw.StateError, match=r"a job that is running notes in .*; wait for it") as refused:
+            job(None)
+        refusals.append(str(refused.value))
+
+    job(another)
+    assert len(refusals) > 2
+    assert np.array_equal(fw.max(fw.open(out), axis=()), fw.cumsum(x, axis=1, accuracy="exact"))
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["x.npy", out.name]
+
+    def stop(done: int, total: int) -> None:
+        if done > total // 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        job(stop)
+    assert (tmp_path / "notes").exists() == noted
+    job(None)
 
 
 @pytest.mark.usefixtures("small_blocks")

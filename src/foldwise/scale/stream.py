@@ -234,6 +234,10 @@ class _Reduced:
 
     def done(self) -> list[Any]:
         """Read it all."""
+        with contextlib.closing(self._checkpoint) if self._checkpoint is not None else contextlib.nullcontext():
+            return self._all_read()
+
+    def _all_read(self) -> list[Any]:
         notes = _notes(self._checkpoint, self._results)
         begin, stored = notes if notes is not None else (0, [])
         count = len(self._asked)
@@ -344,6 +348,10 @@ class _Scanned:
 
     def done(self) -> Any:
         """Read it all, and write as much."""
+        with contextlib.closing(self._checkpoint) if self._checkpoint is not None else contextlib.nullcontext():
+            return self._all_read()
+
+    def _all_read(self) -> Any:
         notes = _notes(self._checkpoint, [self._result])
         begin, stored = notes if notes is not None else (0, [])
         self._result.begin(self._outputs(), stored[0] if stored else None)
