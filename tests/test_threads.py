@@ -18,6 +18,9 @@ import large_arrays
 import numpy as np
 import processes
 import pytest
+from cases import Fold
+from exact import same_bits
+from marks import EVERY_REDUCTION
 from trees import Array
 
 import foldwise as fw
@@ -42,6 +45,18 @@ def test_any_number_of_threads_gives_the_same_bits(dtype: str) -> None:
         fw.set_num_threads(count)
         assert fw.get_num_threads() == count
         assert large_arrays.digests((dtype,)) == wanted, count
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@EVERY_REDUCTION
+def test_some_chunks_of_columns_need_care(fold: Fold, dtype: str) -> None:
+    x = large_arrays.data(dtype, cases.domains_of(fold, dtype)[0], (20_011, 50)).copy()
+    large = np.finfo(dtype).max / 4
+    x[7_000:7_040, 13], x[15_000:15_040, 13], x[9_000:9_003, 40] = large, 1 / large, large
+    alone = np.stack([np.asarray(fold.of(fw)(x[:, column].copy(), axis=0)) for column in (0, 13, 40, 49)], axis=-1)
+    for count in (1, 2, 7):
+        fw.set_num_threads(count)
+        assert same_bits(fold.of(fw)(x, axis=0)[..., [0, 13, 40, 49]], alone), count
 
 
 def test_shared_work_follows_the_canonical_trees() -> None:

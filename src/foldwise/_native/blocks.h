@@ -201,6 +201,30 @@ Gather<T> gather_for(const Source& source) {
 FOLDWISE_EACH_COLUMN(FOLDWISE_ELSEWHERE)
 #undef FOLDWISE_ELSEWHERE
 
+// Places that the mask leaves out become `absent`, whatever they hold: masks are hard to foretell.
+template <class T>
+void leave_out(T* to, T absent, const char* mask, int64_t stride, int64_t count) {
+  if (stride == 0) {
+    if (count && !*mask) std::fill_n(to, count, absent);
+    return;
+  }
+  int64_t i = 0;
+  if (stride == 1) {
+    using Word = typename WordOf<sizeof(T)>::type;
+    constexpr int N = native<Word>;
+    using Words = typename VectorOf<Word, N>::type;
+    const Words nothing = std::bit_cast<Word>(absent) - Words{};
+    for (; i + N <= count; i += N) {
+      const auto chosen = __builtin_convertvector(load_vector<signed char, N>(mask + i) != 0, decltype(Words{} == Words{}));
+      store_vector(to + i, chosen ? load_vector<Word, N>(to + i) : nothing);
+    }
+  }
+  for (; i < count; ++i) {
+    const T either[2] = {absent, to[i]};
+    to[i] = either[mask[i * stride] != 0];
+  }
+}
+
 // Reads lines of a source into a block; places that the mask leaves out become `absent`.
 template <class T>
 struct Reader {
@@ -211,12 +235,9 @@ struct Reader {
   Reader(const Source& source, T absent_value)
       : gather(gather_for<T>(source)), masked(source.mask != nullptr), absent(absent_value) {}
 
-  void operator()(T* to, const char* x, const char* mask, const Axis& along, int64_t count) const {
+  FW_OUTLINE void operator()(T* to, const char* x, const char* mask, const Axis& along, int64_t count) const {
     gather(to, x, along.x, count);
-    if (!masked) return;
-    for (int64_t i = 0; i < count; ++i) {
-      if (!mask[i * along.mask]) to[i] = absent;
-    }
+    if (masked) leave_out(to, absent, mask, along.mask, count);
   }
 
   // The next `count` elements of a nest, line by line.

@@ -18,7 +18,7 @@ struct StripWork : ReduceWork<F>, Strips {
 
   explicit StripWork(const ReducePlan& p) : Work(p), Strips(p, kind, this, weight(), prefetch) {}
 
-  Rows<S> rows_of(int64_t unit, int64_t first, int64_t rows, const StripRoom& room) const {
+  Rows<S> rows_of(int64_t unit, int64_t first, int64_t rows, StripRoom& room) const {
     return {Strips::rows_of(unit, first, rows, room)};
   }
 
@@ -32,7 +32,7 @@ struct StripWork : ReduceWork<F>, Strips {
   static constexpr StripKind kind{size, W, T::block, tile_columns, F::heavy ? 0 : few_rows,
                                   F::heavy ? 0 : (takes_twice_few ? 2 : 1) * few_rows,
                                   AcrossLines::pays && !F::heavy && !is_exact<F> && !is_judged<F> && (!F::guarded || chooses<F>),
-                                  F::guarded, read};
+                                  F::guarded, !is_exact<F> && (any_order<F> || !is_rare<F>), read};
 };
 
 template <class F>
@@ -47,7 +47,7 @@ struct Columns : StripWork<F> {
     return fits;
   }
 
-  Rows<S> rows_of(int64_t unit, int64_t block, const StripRoom& room) const {
+  Rows<S> rows_of(int64_t unit, int64_t block, StripRoom& room) const {
     const int64_t first = block * T::block;
     return In::rows_of(unit, first, std::min<int64_t>(T::block, plan.count - first), room);
   }
@@ -62,7 +62,7 @@ struct Columns : StripWork<F> {
     if (blocks <= 1) {
       return divide(plan, count, unit_bytes, [&](int64_t first, int64_t last) {
         Tiles<CarefulAcc> tile(few ? 0 : std::max<int64_t>(lanes, std::bit_width(unsigned{L})) * vectors);
-        const StripRoom room = this->room();
+        StripRoom room = this->room();
         for (int64_t unit = first; unit < last; ++unit) {
           const Rows<S> rows = rows_of(unit, 0, room);
           note(guarded<F>([&]<class G>(G) FW_INLINED {
@@ -82,11 +82,18 @@ struct Columns : StripWork<F> {
         }
       });
     }
+    const Units units{count, unit_bytes, blocks, tile_lanes * vectors * static_cast<int64_t>(sizeof(CarefulAcc))};
+    const bool in_chunks = !units.are_whole(plan);
+    std::atomic<bool> plainly{in_chunks};  // once a chunk needed care, those after it are not tried without
     const auto fold = [&](int64_t unit, int64_t first, int64_t last, char* tiles) {
       const int64_t width = vectors_of(unit);
+      if constexpr (F::guarded) {
+        if (plainly && folds_plainly(unit, first, last, reinterpret_cast<CarefulAcc*>(tiles))) return;
+        plainly = false;
+      }
       Tiles<Acc> plain(F::guarded ? tile_lanes * width : 0);
       Counter<C> counter{reinterpret_cast<CarefulAcc*>(tiles), tile_lanes * width};
-      const StripRoom room = this->room();
+      StripRoom room = this->room();
       for (int64_t block = first; block < last; ++block) {
         const Rows<S> rows = rows_of(unit, block, room);
         careful_tile(tile_lanes * width, plain.data, counter.next(), [&]<class G>(G, auto* tile) FW_INLINED {
@@ -104,9 +111,8 @@ struct Columns : StripWork<F> {
     const auto join_tiles = [&](int64_t unit, char* tiles, const char* parts, int64_t chunks) {
       join(tiles, parts, chunks, tile_lanes * vectors_of(unit), tile_lanes * vectors);
     };
-    const Units units{count, unit_bytes, blocks, tile_lanes * vectors * static_cast<int64_t>(sizeof(CarefulAcc))};
     if constexpr (F::guarded) {
-      if (units.are_whole(plan)) return fold_whole(units.tile_bytes, fold, finish);
+      if (!in_chunks) return fold_whole(units.tile_bytes, fold, finish);
     }
     units.fold_each(plan, fold, join_tiles, finish);
   }
@@ -157,19 +163,33 @@ struct Columns : StripWork<F> {
   }
   FW_OUTLINE bool folds_plainly(int64_t unit, Acc* tiles) {
     const int64_t width = vectors_of(unit);
-    const StripRoom room = this->room();
-    clear_flags();
-    Counter<F> counter{tiles, tile_lanes * width};
-    for (int64_t block = 0; block < blocks; ++block) {
-      fold_block<F>(rows_of(unit, block, room), tile_lanes, width, prefetch, counter.next());
-      counter.push();
-    }
-    const Acc* acc = counter.whole();
-    fold_lanes<F>(counter.tiles, tile_lanes, width);
+    Acc* const acc = fold_blocks(unit, 0, blocks, tiles);
+    fold_lanes<F>(acc, tile_lanes, width);
     const bool fit = finish_row<F>(unit, [&](int64_t v) FW_INLINED { return acc[v]; });
     if (spoilt<F>()) return false;
     note(fit);
     return true;
+  }
+  // Some of them, into lanes.
+  FW_OUTLINE bool folds_plainly(int64_t unit, int64_t first, int64_t last, CarefulAcc* tile) {
+    const int64_t lanes = tile_lanes * vectors_of(unit);
+    const Tiles<Acc> tiles(counter_depth(last - first) * lanes);
+    const Acc* acc = fold_blocks(unit, first, last, tiles.data);
+    settle(acc);
+    if (spoilt<F>()) return false;
+    for (int64_t i = 0; i < lanes; ++i) tile[i] = F::lift(acc[i]);
+    return true;
+  }
+  Acc* fold_blocks(int64_t unit, int64_t first, int64_t last, Acc* tiles) {
+    const int64_t width = vectors_of(unit);
+    StripRoom room = this->room();
+    clear_flags();
+    Counter<F> counter{tiles, tile_lanes * width};
+    for (int64_t block = first; block < last; ++block) {
+      fold_block<F>(rows_of(unit, block, room), tile_lanes, width, prefetch, counter.next());
+      counter.push();
+    }
+    return counter.whole();
   }
 };
 

@@ -138,7 +138,7 @@ struct ExactColumns : StripWork<F> {
     if (chunk < plan.count) return run_in_chunks(chunk);
     share(count, unit_bytes, [&](int64_t first, int64_t last) {
       Sums sums(vectors * W);
-      const StripRoom room = this->room();
+      StripRoom room = this->room();
       for (int64_t unit = first; unit < last; ++unit) {
         sums.clear(vectors_of(unit) * W);
         if constexpr (F::linear || size < 8) {
@@ -162,7 +162,7 @@ struct ExactColumns : StripWork<F> {
       parallel(chunks, [&](int64_t task) {
         Sums sums(vectors * W);
         sums.clear(vectors_of(unit) * W);
-        const StripRoom room = this->room();
+        StripRoom room = this->room();
         fold_strip(sums, unit, task * chunk, std::min(plan.count, (task + 1) * chunk), room);
         while (taken.exchange(true, std::memory_order_acquire)) sched_yield();
         whole.take(sums);
@@ -182,7 +182,7 @@ struct ExactColumns : StripWork<F> {
     }));
   }
 
-  void fold_strip(Sums& sums, int64_t unit, int64_t first, int64_t last, const StripRoom& room) const {
+  void fold_strip(Sums& sums, int64_t unit, int64_t first, int64_t last, StripRoom& room) const {
     const int64_t width = vectors_of(unit);
     for (int64_t here; first < last; first += here) {
       constexpr std::bool_constant<starts_in_floats<F>> in_floats;
@@ -220,7 +220,7 @@ struct ExactColumns : StripWork<F> {
 
   // A few rows in registers, and from there to their results, some columns at a time; false where these were not exact,
   // after some of them have been written. What skips columns is a vector wide: it is written at once.
-  bool fold_few_rows(Patience& floats, int64_t unit, const StripRoom& room) const {
+  bool fold_few_rows(Patience& floats, int64_t unit, StripRoom& room) const {
     constexpr int64_t some = F::parts == 1 ? 512 : 128;
     if constexpr (adds_short_floats<F>) {
       if (outputs.from_floats() && floats.lasts() && floats.learn(fold_few_as_default(unit, room))) return true;
@@ -240,7 +240,7 @@ struct ExactColumns : StripWork<F> {
     return true;
   }
 
-  bool fold_few_as_default(int64_t unit, const StripRoom& room) const {
+  bool fold_few_as_default(int64_t unit, StripRoom& room) const {
     constexpr int N = native<float>;
     const Rows<S> rows = rows_of(unit, 0, plan.count, room);
     const int64_t width = vectors_of(unit) * W;

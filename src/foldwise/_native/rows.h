@@ -7,12 +7,30 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
-// Where the rows of a block lie: evenly spaced, or each at a place of its own.
+class Strips;
+
+// So many rows are read side by side at most.
+constexpr int most_side_by_side = 8;
+
+// Rows of a strip that do not lie as they are read: they are gathered when they are, each into the place of one of those that are
+// read side by side with it. So there is room for wide ones in the second cache.
+struct Gathering {
+  const Strips* strips = nullptr;
+  const char *x = nullptr, *mask = nullptr;
+  int64_t first = 0, columns = 0;
+  char* to = nullptr;
+
+  // The next one comes `apart` rows later.
+  const char* bring(int64_t row, int place, int64_t apart) const;
+};
+
+// Where the rows of a block lie: evenly spaced, each at a place of its own, or nowhere yet.
 struct RowPlaces {
   const char* first;
   int64_t stride;
   const char* const* places;
   int64_t count;
+  const Gathering* gathering = nullptr;
 
   // How far from a row lies one that is read later, in bytes, where they are evenly spaced.
   FW_INLINE int64_t ahead(int64_t row, int64_t later) const { return (later - row) * stride; }
@@ -21,6 +39,10 @@ template <class S>
 struct Rows : RowPlaces {
   FW_INLINE const S* operator()(int64_t row) const {
     return reinterpret_cast<const S*>(places ? places[row] : first + row * stride);
+  }
+  // As one of those that are read side by side.
+  FW_INLINE const S* operator()(int64_t row, int place, int64_t apart) const {
+    return gathering ? reinterpret_cast<const S*>(gathering->bring(row, place, apart)) : (*this)(row);
   }
 };
 
@@ -99,7 +121,7 @@ FW_OUTLINE void fold_streams(const Rows<typename F::Source>& rows, int64_t row, 
   using S = typename F::Source;
   constexpr int W = T::W;
   const S* p[R];
-  for (int r = 0; r < R; ++r) p[r] = rows(row + r * apart);
+  for (int r = 0; r < R; ++r) p[r] = rows(row + r * apart, r, apart);
   for (int64_t v = 0; v < width; ++v) {
     const int64_t column = std::min(v * W, last), ahead = onward(column * int64_t{sizeof(S)});
     const auto next = [&](int r) FW_INLINED {
@@ -127,7 +149,7 @@ FW_INLINE void fold_lane(const Rows<typename F::Source>& rows, int64_t row, int6
     row += R * L;
     fresh = false;
   };
-  while (row + 7 * L < end) fold(std::integral_constant<int, 8>{});
+  while (row + (most_side_by_side - 1) * L < end) fold(std::integral_constant<int, most_side_by_side>{});
   while (row + L < end) fold(std::integral_constant<int, 2>{});
   if (row < end) fold(std::integral_constant<int, 1>{});
 }
@@ -283,7 +305,7 @@ FW_INLINE const typename Terms<F>::Acc* fold_rows(const Rows<typename F::Source>
     // About eight rows side by side: more of them fight for places in the first cache. From memory there may be more, of each a
     // line at a time; in cache as much as there are registers for.
     constexpr int few_branches = 8, group = 4, line = vector_bytes == 32 && sizeof(typename T::S) > 2 ? 2 : group;
-    const bool wide = width >= group, few = rows.count <= few_branches * (from_memory ? 40 : 8);
+    const bool wide = width >= group && !rows.gathering, few = rows.count <= few_branches * (from_memory ? 40 : 8);
     if constexpr (vector_bytes == 64 && sizeof(typename T::S) > 2) {  // one loop for both; sixteen bits would be slower for it
       if (wide && few && !(any_order<F> && from_memory)) return fold_rows_by_branch<F, few_branches, group>(rows, width, from_memory, tile);
     } else {

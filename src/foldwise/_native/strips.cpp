@@ -10,6 +10,7 @@ namespace {
 constexpr int64_t least_columns = 128;
 constexpr int64_t first_cache = 32 << 10;  // beyond which it matters where vectors lie
 constexpr int64_t gathered_bytes = 1 << 20, gathered_ahead = 8;  // rows
+constexpr int64_t turn_bytes = 512;
 
 }  // namespace
 
@@ -21,6 +22,7 @@ Strips::Strips(const ReducePlan& plan, const StripKind& kind, const void* reduct
       prefetch_(prefetch),
       kept(innermost_kept(plan)),
       contiguous(plan.source.direct && kept.x == kind.item),
+      late(kind.late && prefetch && !contiguous && std::min(plan.count, kind.block) * kept.size * kind.item > gathered_bytes),
       few(contiguous && plan.fold_rank == 1 && plan.count <= (prefetch ? kind.few : kind.few_in_cache)),
       beside(lanes_beside()),
       even(contiguous && !beside ? kept.size / kind.vector * kind.vector : kept.size),
@@ -49,7 +51,7 @@ int64_t Strips::lanes_beside() const {
 int64_t Strips::columns_for(int64_t weight) const {
   const int64_t W = kind_.vector, lines = plan_.outputs / kept.size;
   int64_t columns = kind_.tile_columns;
-  if (!contiguous) {
+  if (!contiguous && !late) {
     columns = std::clamp<int64_t>(gathered_bytes / kind_.item / std::clamp<int64_t>(plan_.count, 1, kind_.block) / W, 2, 32) * W;
   }
   const int threads = shares_rows() ? 1 : threads_for(plan_.count * plan_.outputs * weight);
@@ -67,10 +69,31 @@ char* Strips::out_of(int64_t unit) const { return plan_.sink.out + start_of(unit
 StripRoom Strips::room() const {
   const bool as_they_lie = contiguous && (even == kept.size || kept.size >= kind_.vector);
   return {Tiles<const char*>(contiguous && plan_.fold_rank != 1 ? most_rows : 0),
-          Tiles<char>(as_they_lie ? 0 : most_rows * vectors * kind_.vector * kind_.item)};
+          Tiles<char>(as_they_lie ? 0 : (late ? most_side_by_side : most_rows) * vectors * kind_.vector * kind_.item)};
 }
 
-RowPlaces Strips::rows_of(int64_t unit, int64_t first, int64_t rows, const StripRoom& room) const {
+const char* Gathering::bring(int64_t row, int place, int64_t apart) const {
+  const Axis& kept = strips->kept;
+  const ReducePlan& plan = strips->plan_;
+  const StripKind& kind = strips->kind_;
+  const int64_t padded = strips->padded(columns);
+  const Cursor from(plan.fold, plan.fold_rank, x, mask, first + row);
+  const bool fetches = kept.x <= line_bytes && plan.fold_rank;
+  const int64_t to_next = fetches ? apart * plan.fold[plan.fold_rank - 1].x : 0;
+  // Of long ones in turns: little is asked for while as much is read.
+  const int64_t turn = fetches && columns * kept.x > 8 * turn_bytes ? turn_bytes / kept.x : columns;
+  char* const gathered = to + place * padded * kind.item;
+  for (int64_t done = 0, here; done < columns; done += here) {
+    here = std::min(turn, columns - done);
+    const char* p = from.x + done * kept.x;
+    if (fetches) fetch_lines(p + to_next, here * kept.x, true);
+    const int64_t whole = done + here < columns ? here : padded - done;
+    kind.read(strips->reduction_, gathered + done * kind.item, p, from.mask + done * kept.mask, kept, here, whole);
+  }
+  return gathered;
+}
+
+RowPlaces Strips::rows_of(int64_t unit, int64_t first, int64_t rows, StripRoom& room) const {
   const Cursor start = start_of(unit);
   const int64_t skipped = skipped_of(unit), columns = columns_of(unit) + skipped, column = column_of(unit) - skipped;
   const char* x = start.x + column * kept.x;
@@ -79,12 +102,16 @@ RowPlaces Strips::rows_of(int64_t unit, int64_t first, int64_t rows, const Strip
     const int64_t stride = plan_.fold[0].x;
     return {x + first * stride, stride, nullptr, rows};
   }
+  if (late) {
+    room.gathering = {this, x, start.mask + column * kept.mask, first, columns, room.gathered.data};
+    return {nullptr, 0, nullptr, rows, &room.gathering};
+  }
   Cursor from(plan_.fold, plan_.fold_rank, x, start.mask + column * kept.mask, first);
   if (as_they_lie) {
     for (int64_t r = 0; r < rows; ++r, from.advance(1)) room.places.data[r] = from.x;
     return {nullptr, 0, room.places.data, rows};
   }
-  const int64_t padded = (columns + kind_.vector - 1) / kind_.vector * kind_.vector, row_bytes = padded * kind_.item;
+  const int64_t padded = this->padded(columns), row_bytes = padded * kind_.item;
   const bool fetches = prefetch_ && kept.x <= 64 && plan_.fold_rank;
   for (int64_t r = 0; r < rows; ++r, from.advance(1)) {
     if (fetches && r + gathered_ahead < rows) {

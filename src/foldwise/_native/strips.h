@@ -13,14 +13,16 @@ struct StripKind {
   int64_t few, few_in_cache;  // so many rows stay in registers: strips are wider
   // What shares a line of cache with a row may be folded, too, as nobody learns of it; unless it is strange, if that takes longer.
   bool looks_beside, minds_strange;
+  bool late;  // from memory, rows can be gathered when they are read
   // Columns of a row, and after them, up to whole vectors, what is absent.
   void (*read)(const void* reduction, char* to, const char* x, const char* mask, const Axis& along, int64_t columns, int64_t padded);
 };
 
-// Where the rows of a strip lie, or those rows gathered.
+// Where the rows of a strip lie, or those rows gathered, or how they will be.
 struct StripRoom {
   Tiles<const char*> places;
   Tiles<char> gathered;
+  Gathering gathering{};
 };
 
 class Strips {
@@ -35,6 +37,7 @@ class Strips {
 
   const Axis& kept;
   const bool contiguous;
+  const bool late;
   const bool few;
   // In the second cache a vector that lies on two lines takes twice the time. So vectors begin where lines do, or halves of them, if
   // rows do not: the first of a row has some lanes for what lies before it, the last for what lies behind.
@@ -64,9 +67,11 @@ class Strips {
 
   StripRoom room() const;
   // Some rows of one strip, columns padded to whole vectors: as they lie, or gathered.
-  RowPlaces rows_of(int64_t unit, int64_t first, int64_t rows, const StripRoom& room) const;
+  RowPlaces rows_of(int64_t unit, int64_t first, int64_t rows, StripRoom& room) const;
 
  private:
+  friend Gathering;
+  int64_t padded(int64_t columns) const { return (columns + kind_.vector - 1) / kind_.vector * kind_.vector; }
   int64_t lanes_beside() const;
   int64_t columns_for(int64_t weight) const;
   int64_t column_of(int64_t unit) const {

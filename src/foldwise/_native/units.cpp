@@ -94,7 +94,9 @@ void Units::fold_each(const ReducePlan& plan, Fold fold, Join join, Finish finis
     return;
   }
   const int threads = threads_for(count * bytes);
-  const int64_t wanted = std::max(chunk_bytes, count * bytes / (16 * threads)) * blocks / bytes;
+  // So much that what it leaves, which is put aside and read again, is little; but some for every thread.
+  const int64_t all = count * bytes, enough = std::min(64 * tile_bytes, all / (4 * threads));
+  const int64_t wanted = std::max({chunk_bytes, all / (16 * threads), enough}) * blocks / bytes;
   const int64_t chunk = std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, wanted)));
   const int64_t chunks = (blocks + chunk - 1) / chunk;
   const Room parts(count * chunks * tile_bytes);
