@@ -82,22 +82,23 @@ def test_a_column_alone_or_among_others(fold: Fold, dtype: str) -> None:
 @EVERY_REDUCTION
 def test_columns_gathered_as_they_are_read(fold: Fold, dtype: str) -> None:
     """From memory, some rows side by side; few columns, in cache, lie as they are read."""
-    some = sample(fold, dtype, 100_003)
-    for rows in (30, 1_100, 2_200):
-        columns = 3_500_000 // (rows * some.itemsize)
-        x = np.resize(some, (rows, 2 * columns))[:, ::2]
-        chosen = np.random.default_rng(rows).integers(0, 3, x.shape) > 0
-        several = x.reshape(rows // 10, 10, columns)[:, :7]
-        all_of_them = fold.of(fw)(x, axis=0), fold.of(fw)(x, axis=0, where=chosen), fold.of(fw)(several, axis=(0, 1))
-        for first in (0, columns // 2, columns - 20):
-            few = slice(first, first + 20)
-            alone = (
-                fold.of(fw)(x[:, few].copy(), axis=0),
-                fold.of(fw)(x[:, few].copy(), axis=0, where=chosen[:, few].copy()),
-                fold.of(fw)(several[..., few].reshape(-1, 20), axis=0),
-            )
-            for i, (among_others, by_itself) in enumerate(zip(all_of_them, alone, strict=True)):
-                assert same_bits(among_others[..., few], by_itself), (rows, first, i)
+    for domain in range(len(cases.domains_of(fold, dtype))):
+        some = sample(fold, dtype, 100_003, domain=domain)
+        for rows in (30, 1_100, 2_200):
+            columns = 3_500_000 // (rows * some.itemsize)
+            x = np.resize(some, (rows, 2 * columns))[:, ::2]
+            chosen = np.random.default_rng(rows).integers(0, 3, x.shape) > 0
+            several = x.reshape(rows // 10, 10, columns)[:, :7]
+            whole = fold.of(fw)(x, axis=0), fold.of(fw)(x, axis=0, where=chosen), fold.of(fw)(several, axis=(0, 1))
+            for first in (0, columns // 2, columns - 20):
+                few = slice(first, first + 20)
+                alone = (
+                    fold.of(fw)(x[:, few].copy(), axis=0),
+                    fold.of(fw)(x[:, few].copy(), axis=0, where=chosen[:, few].copy()),
+                    fold.of(fw)(several[..., few].reshape(-1, 20), axis=0),
+                )
+                for i, (among_others, by_itself) in enumerate(zip(whole, alone, strict=True)):
+                    assert same_bits(among_others[..., few], by_itself), (domain, rows, first, i)
 
 
 @EVERY_FLOAT

@@ -32,7 +32,7 @@ struct StripWork : ReduceWork<F>, Strips {
   static constexpr StripKind kind{size, W, T::block, tile_columns, F::heavy ? 0 : few_rows,
                                   F::heavy ? 0 : (takes_twice_few ? 2 : 1) * few_rows,
                                   AcrossLines::pays && !F::heavy && !is_exact<F> && !is_judged<F> && (!F::guarded || chooses<F>),
-                                  F::guarded, !is_exact<F> && (any_order<F> || !is_rare<F>), read};
+                                  F::guarded, !is_exact<F>, read};
 };
 
 template <class F>

@@ -8,6 +8,7 @@
 namespace foldwise::FOLDWISE_ISA {
 
 class Strips;
+struct RowPlaces;
 
 // So many rows are read side by side at most.
 constexpr int most_side_by_side = 8;
@@ -22,6 +23,13 @@ struct Gathering {
 
   // The next one comes `apart` rows later.
   const char* bring(int64_t row, int place, int64_t apart) const;
+  // All rows of a lane, where a fold goes back to them: as if those of the other lanes lay between them.
+  RowPlaces lane(int64_t lane, int64_t lanes, int64_t count, char* room) const;
+  int64_t lane_bytes(int64_t lanes, int64_t count) const;
+
+ private:
+  int64_t row_bytes() const;
+  void gather(int64_t row, char* gathered, int64_t apart) const;
 };
 
 // Where the rows of a block lie: evenly spaced, each at a place of its own, or nowhere yet.
@@ -77,11 +85,11 @@ struct Onward {
 // Row r goes to lane r mod L, `width` native vectors of columns wide: a row of the tile for each lane. From a cache, where there
 // are blocks of rows to be joined lane by lane, or too little for branches, a lane at a time stays in registers.
 template <class F, int group>
-FW_INLINE void fold_rows_by_lane(const Rows<typename F::Source>& rows, int64_t lanes, int64_t width,
+FW_INLINE void fold_rows_by_lane(const Rows<typename F::Source>& rows, int64_t first, int64_t last, int64_t width,
                                  typename Terms<F>::Acc* tile) {
   using T = Terms<F>;
   constexpr int W = T::W;
-  for (int64_t lane = 0; lane < lanes; ++lane) {
+  for (int64_t lane = first; lane < last; ++lane) {
     typename T::Acc* out = tile + lane * width;
     if (lane >= rows.count) {
       for (int64_t v = 0; v < width; ++v) out[v] = absence<F, W>();
@@ -195,10 +203,19 @@ FW_INLINE void fold_rows_into_lanes(const Rows<typename F::Source>& rows, int64_
   if constexpr (any_order<F>) {
     fold_rows_in_order<F>(rows, width, tile);
   } else {
+    constexpr int group = narrow || F::heavy ? 1 : 4;
     if constexpr (!is_rare<F>) {
       if (from_memory) return fold_rows_streaming<F>(rows, lanes, width, tile);
+      fold_rows_by_lane<F, group>(rows, 0, lanes, width, tile);
+    } else {
+      constexpr int L = Terms<F>::L;
+      const Gathering* const late = rows.gathering;
+      const Tiles<char> room(late ? late->lane_bytes(L, rows.count) : 0);
+      for (int64_t lane = 0, some = late ? 1 : lanes; lane < lanes; lane += some) {
+        const Rows<typename F::Source> here{late ? late->lane(lane, L, rows.count, room.data) : static_cast<const RowPlaces&>(rows)};
+        fold_rows_by_lane<F, group>(here, lane, lane + some, width, tile);
+      }
     }
-    fold_rows_by_lane<F, narrow || F::heavy ? 1 : 4>(rows, lanes, width, tile);
   }
 }
 

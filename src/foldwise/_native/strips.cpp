@@ -72,7 +72,9 @@ StripRoom Strips::room() const {
           Tiles<char>(as_they_lie ? 0 : (late ? most_side_by_side : most_rows) * vectors * kind_.vector * kind_.item)};
 }
 
-const char* Gathering::bring(int64_t row, int place, int64_t apart) const {
+int64_t Gathering::row_bytes() const { return strips->padded(columns) * strips->kind_.item; }
+
+void Gathering::gather(int64_t row, char* gathered, int64_t apart) const {
   const Axis& kept = strips->kept;
   const ReducePlan& plan = strips->plan_;
   const StripKind& kind = strips->kind_;
@@ -82,7 +84,6 @@ const char* Gathering::bring(int64_t row, int place, int64_t apart) const {
   const int64_t to_next = fetches ? apart * plan.fold[plan.fold_rank - 1].x : 0;
   // Of long ones in turns: little is asked for while as much is read.
   const int64_t turn = fetches && columns * kept.x > 8 * turn_bytes ? turn_bytes / kept.x : columns;
-  char* const gathered = to + place * padded * kind.item;
   for (int64_t done = 0, here; done < columns; done += here) {
     here = std::min(turn, columns - done);
     const char* p = from.x + done * kept.x;
@@ -90,7 +91,20 @@ const char* Gathering::bring(int64_t row, int place, int64_t apart) const {
     const int64_t whole = done + here < columns ? here : padded - done;
     kind.read(strips->reduction_, gathered + done * kind.item, p, from.mask + done * kept.mask, kept, here, whole);
   }
+}
+
+const char* Gathering::bring(int64_t row, int place, int64_t apart) const {
+  char* const gathered = to + place * row_bytes();
+  gather(row, gathered, apart);
   return gathered;
+}
+
+int64_t Gathering::lane_bytes(int64_t lanes, int64_t count) const { return (count + lanes - 1) / lanes * (row_bytes() + lanes); }
+
+RowPlaces Gathering::lane(int64_t lane, int64_t lanes, int64_t count, char* room) const {
+  const int64_t stride = (row_bytes() + lanes - 1) / lanes;  // of rows of other lanes, which are not there
+  for (int64_t row = lane; row < count; row += lanes) gather(row, room + (row - lane) * stride, lanes);
+  return {room - lane * stride, stride, nullptr, count};
 }
 
 RowPlaces Strips::rows_of(int64_t unit, int64_t first, int64_t rows, StripRoom& room) const {
