@@ -170,6 +170,11 @@ def _checkpoint(
     return Checkpoint(name, x.job.checkpoint, x.job.seconds, identity)
 
 
+def _while_held(checkpoint: Checkpoint | None) -> contextlib.AbstractContextManager[Any]:
+    """As long as a job runs nobody else has its notes, if it keeps any."""
+    return contextlib.nullcontext() if checkpoint is None else contextlib.closing(checkpoint)
+
+
 def _notes(checkpoint: Checkpoint | None, results: Sequence[Result]) -> tuple[int, list[bytes]] | None:
     """What an interrupted job has left, if it is all there."""
     found = checkpoint.found() if checkpoint is not None else None
@@ -234,7 +239,7 @@ class _Reduced:
 
     def done(self) -> list[Any]:
         """Read it all."""
-        with contextlib.closing(self._checkpoint) if self._checkpoint is not None else contextlib.nullcontext():
+        with _while_held(self._checkpoint):
             return self._all_read()
 
     def _all_read(self) -> list[Any]:
@@ -348,7 +353,7 @@ class _Scanned:
 
     def done(self) -> Any:
         """Read it all, and write as much."""
-        with contextlib.closing(self._checkpoint) if self._checkpoint is not None else contextlib.nullcontext():
+        with _while_held(self._checkpoint):
             return self._all_read()
 
     def _all_read(self) -> Any:
