@@ -126,7 +126,7 @@ RowPlaces Strips::rows_of(int64_t unit, int64_t first, int64_t rows, StripRoom& 
     return {nullptr, 0, room.places.data, rows};
   }
   const int64_t padded = this->padded(columns), row_bytes = padded * kind_.item;
-  const bool fetches = prefetch_ && kept.x <= 64 && plan_.fold_rank;
+  const bool fetches = prefetch_ && kept.x <= line_bytes && plan_.fold_rank;
   for (int64_t r = 0; r < rows; ++r, from.advance(1)) {
     if (fetches && r + gathered_ahead < rows) {
       fetch_lines(from.x + gathered_ahead * plan_.fold[plan_.fold_rank - 1].x, columns * kept.x, true);
