@@ -51,12 +51,9 @@ inline int code_of(int number) {
   return -1;
 }
 
-// The code of a plain array's dtype, or -1.
+// The code of a plain array's dtype, in whatever byte order, or -1.
 inline int plain_code(PyObject* x) {
-  if (!PyArray_CheckExact(x)) return -1;
-  PyArrayObject* array = reinterpret_cast<PyArrayObject*>(x);
-  if (!PyArray_ISNOTSWAPPED(array)) return -1;
-  return code_of(PyArray_TYPE(array));
+  return PyArray_CheckExact(x) ? code_of(PyArray_TYPE(reinterpret_cast<PyArrayObject*>(x))) : -1;
 }
 
 inline Extent extent_of(PyArrayObject* array) {
@@ -67,7 +64,7 @@ inline Extent extent_of(PyArrayObject* array) {
 inline bool plain_out(PyObject* out, PyArrayObject* x, int code, int rank, const npy_intp* shape) {
   if (plain_code(out) != code) return false;
   PyArrayObject* array = reinterpret_cast<PyArrayObject*>(out);
-  return PyArray_NDIM(array) == rank && PyArray_CompareLists(PyArray_DIMS(array), shape, rank) &&
+  return PyArray_ISNOTSWAPPED(array) && PyArray_NDIM(array) == rank && PyArray_CompareLists(PyArray_DIMS(array), shape, rank) &&
          PyArray_ISWRITEABLE(array) && !extent_of(array).meets(extent_of(x));
 }
 

@@ -50,6 +50,7 @@ void reduce_together(std::vector<Member>& members, int64_t bytes) {
   }
   if (left.size() == 1) left[0]->fits = left[0]->kernel(left[0]->plan);
   else if (!left.empty()) Company(left, bytes).run();
+  for (const Member& each : members) repeat_results(each.plan);
 }
 
 int64_t work_bytes(PyArrayObject* x) { return PyArray_SIZE(x) * PyArray_ITEMSIZE(x); }
@@ -69,6 +70,12 @@ void make_plan(ReducePlan& plan, const Reduced& asked, const View& x, const View
   plan.finish.count = plan.count;
 }
 
+bool reduce_as_planned(const Job& job, const ReducePlan& plan) {
+  const bool fits = job.kernel().reduce(plan);
+  repeat_results(plan);
+  return fits;
+}
+
 void make_plan(ScanPlan& plan, const Job& job, const View& x, int axis, Output out, int64_t length, bool reverse,
                bool shifted, const Finish& finish, Output carried) {
   plan.source = source_of(x, seen_by(job.column, job.in), column_dtypes[static_cast<int>(job.column)], nullptr);
@@ -86,14 +93,14 @@ void reduce_array(PyArrayObject* x, PyArrayObject* mask, uint64_t folded, Reduce
   if (count == 1) {
     ReducePlan plan;
     make_plan(plan, *asked, view, masked, folded);
-    return run(work_bytes(x), [&] { asked->fits = asked->job.kernel().reduce(plan); });
+    return run(work_bytes(x), [&] { asked->fits = reduce_as_planned(asked->job, plan); });
   }
   if (work_bytes(x) <= bytes_in_cache) {
     return run(work_bytes(x), [&] {
       ReducePlan plan;
       for (int i = 0; i < count; ++i) {
         make_plan(plan, asked[i], view, masked, folded);
-        asked[i].fits = asked[i].job.kernel().reduce(plan);
+        asked[i].fits = reduce_as_planned(asked[i].job, plan);
       }
     });
   }

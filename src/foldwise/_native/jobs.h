@@ -101,6 +101,9 @@ struct Reduced {
 // What is asked, laid out for the kernel, which runs it in a FloatEnvironment.
 void make_plan(ReducePlan& plan, const Reduced& asked, const View& x, const View* mask, uint64_t folded);
 
+// Has the kernel do it; false if an integer overflowed that was not to wrap.
+bool reduce_as_planned(const Job& job, const ReducePlan& plan);
+
 // The same for a walk along an axis, or along all of them in C order (-1), to `length` positions of the output. What is
 // carried lies as x does, and has no step along what is walked.
 void make_plan(ScanPlan& plan, const Job& job, const View& x, int axis, Output out, int64_t length, bool reverse,

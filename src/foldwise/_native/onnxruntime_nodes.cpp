@@ -292,7 +292,7 @@ struct Call {
     ReducePlan plan;
     make_plan(plan, {job, out, node.route.finish()}, x.view(), nullptr, folded);
     FloatEnvironment environment;
-    job.kernel().reduce(plan);
+    reduce_as_planned(job, plan);
   }
 
   void walk(const Job& job, int axis, Output out, int64_t length) const {

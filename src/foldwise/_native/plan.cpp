@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 
 namespace foldwise {
 
 namespace {
 
-// Walks an axis from its lowest address.
+// Walks an axis from its lowest address, of elements or of results.
 template <class Plan, class Beside>
-Axis ascending(Plan& plan, Beside& beside, Axis axis, bool moves_out) {
-  if (axis.x >= 0) return axis;
+Axis ascending(Plan& plan, Beside& beside, Axis axis, bool moves_out, int64_t Axis::*of = &Axis::x) {
+  if (axis.*of >= 0) return axis;
   const int64_t end = axis.size - 1;
   plan.source.x += end * axis.x;
   if (beside) beside += end * axis.mask;
@@ -19,8 +20,14 @@ Axis ascending(Plan& plan, Beside& beside, Axis axis, bool moves_out) {
   return {axis.size, -axis.x, -axis.mask, moves_out ? -axis.out : 0};
 }
 
+// Axes that do not move in memory go outside: they repeat the work, they do not shape it. Folded ones that repeat an element so many
+// times go inside.
+constexpr int64_t outside = std::numeric_limits<int64_t>::max(), inside = 0;
+constexpr int64_t repeated_at_once = 32;
+
 // Outermost first; axes of one stride keep their order.
-void insert_by_stride(Axis* axes, int& rank, const Axis& axis, int64_t (*place)(const Axis&)) {
+void insert_by_stride(Axis* axes, int& rank, const Axis& axis, int64_t still) {
+  const auto place = [still](const Axis& a) { return a.x ? std::abs(a.x) : still; };
   int at = rank++;
   for (; at > 0 && place(axes[at - 1]) < place(axis); --at) axes[at] = axes[at - 1];
   axes[at] = axis;
@@ -40,10 +47,6 @@ void collapse(Axis* axes, int& rank) {
   }
   if (rank) rank = kept + 1;
 }
-
-int64_t by_stride(const Axis& axis) { return axis.x; }
-// Kept axes that do not move in memory go outside: they repeat the work, they do not shape it.
-int64_t by_stride_still_outside(const Axis& axis) { return axis.x ? axis.x : std::numeric_limits<int64_t>::max(); }
 
 // Elements along an axis that does not move in memory are the same. If the other axis is no short one, and lies in one piece where the
 // still one is folded, it is gone along again and again.
@@ -65,26 +68,73 @@ Shape choose_shape(const ReducePlan& plan) {
   return interleaved && kept.size <= most_interleaved && plan.count >= many ? Shape::flat : Shape::columns;
 }
 
+template <class Item>
+void fill(char* out, const Axis* axes, int rank, Item value) {
+  constexpr int64_t size = sizeof(Item);
+  if (rank > 1) {
+    for (int64_t i = 0; i < axes->size; ++i) fill(out + i * axes->out, axes + 1, rank - 1, value);
+  } else if (axes->out == size) {
+    for (int64_t i = 0; i < axes->size; ++i) std::memcpy(out + i * size, &value, size);
+  } else {
+    for (int64_t i = 0; i < axes->size; ++i) std::memcpy(out + i * axes->out, &value, size);
+  }
+}
+
+template <class Item>
+void repeat_each(char* out, const Axis* kept, int rank, const ReducePlan& plan) {
+  if (rank) {
+    for (int64_t i = 0; i < kept->size; ++i) repeat_each<Item>(out + i * kept->out, kept + 1, rank - 1, plan);
+    return;
+  }
+  Item value;
+  std::memcpy(&value, out, sizeof value);
+  fill(out, plan.repeated, plan.repeated_rank, value);
+}
+
 }  // namespace
 
 void lay_out(ReducePlan& plan, const Geometry& g, uint64_t folded) {
-  plan.kept_rank = plan.fold_rank = 0;
+  plan.kept_rank = plan.fold_rank = plan.repeated_rank = 0;
   plan.count = plan.outputs = 1;
+  int64_t repeats = 1;
+  for (int a = 0; a < g.rank; ++a) {
+    if (folded >> a & 1 && g.x[a] == 0) repeats *= g.shape[a];
+  }
+  const int64_t still = repeats >= repeated_at_once ? inside : outside;
   for (int a = 0; a < g.rank; ++a) {
     const bool fold = folded >> a & 1;
     (fold ? plan.count : plan.outputs) *= g.shape[a];
     if (g.shape[a] == 1) continue;
     const Axis axis = ascending(plan, plan.source.mask, {g.shape[a], g.x[a], g.mask ? g.mask[a] : 0, fold ? 0 : g.out[a]}, !fold);
-    if (fold) insert_by_stride(plan.fold, plan.fold_rank, axis, by_stride);
-    else insert_by_stride(plan.kept, plan.kept_rank, axis, by_stride_still_outside);
+    if (fold) {
+      insert_by_stride(plan.fold, plan.fold_rank, axis, still);
+    } else if (axis.x == 0 && axis.mask == 0 && plan.sink.kept == Kept::result) {
+      plan.repeated[plan.repeated_rank++] = axis;
+      plan.outputs /= axis.size;
+    } else {
+      insert_by_stride(plan.kept, plan.kept_rank, axis, outside);
+    }
   }
   collapse(plan.fold, plan.fold_rank);
   collapse(plan.kept, plan.kept_rank);
   plan.shape = choose_shape(plan);
 }
 
+void repeat_results(const ReducePlan& plan) {
+  if (!plan.repeated_rank) return;
+  const auto repeat = [&]<class Item>(Item) { repeat_each<Item>(plan.sink.out, plan.kept, plan.kept_rank, plan); };
+  switch (item_size(plan.sink.dtype)) {
+    case 1: return repeat(std::uint8_t{});
+    case 2: return repeat(std::uint16_t{});
+    case 4: return repeat(std::uint32_t{});
+    default: return repeat(uint64_t{});
+  }
+}
+
 void lay_out(ScanPlan& plan, const Geometry& g, int axis, int64_t out_length, bool reverse) {
   const bool flat = axis < 0;
+  // Results are as many as elements, and put in order with more effort; places are few.
+  int64_t Axis::*const by = out_length > 1 ? &Axis::out : &Axis::x;
   plan.kept_rank = plan.nest_rank = 0;
   plan.lines = 1;
   plan.length = out_length;
@@ -101,7 +151,7 @@ void lay_out(ScanPlan& plan, const Geometry& g, int axis, int64_t out_length, bo
       plan.lines *= here.size;
       here.mask = g.mask ? g.mask[a] : 0;
       here.out = g.out[a];
-      insert_by_stride(plan.kept, plan.kept_rank, ascending(plan, plan.carried, here, true), by_stride_still_outside);
+      insert_by_stride(plan.kept, plan.kept_rank, ascending(plan, plan.carried, here, true, by), outside);
     }
   }
   collapse(plan.kept, plan.kept_rank);

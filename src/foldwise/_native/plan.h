@@ -16,6 +16,9 @@ struct Geometry {
 // Bit a of `folded` says that axis a is folded. Source, sink and finish are filled in by the caller, before.
 void lay_out(ReducePlan& plan, const Geometry& geometry, uint64_t folded);
 
+// Copies the results, once they are there, along the axes that the plan says.
+void repeat_results(const ReducePlan& plan);
+
 // out_length: positions of the output along the axis, one more than the input's when the identity is included.
 void lay_out(ScanPlan& plan, const Geometry& geometry, int axis, int64_t out_length, bool reverse);
 

@@ -81,10 +81,11 @@ class Company;  // company.h
 // A reduction laid out: kept and folded axes in memory order (outermost first), neighbours collapsed.
 struct ReducePlan {
   Shape shape;
-  int kept_rank, fold_rank;
+  int kept_rank, fold_rank, repeated_rank;
   Axis kept[max_rank], fold[max_rank];
+  Axis repeated[max_rank];  // kept ones along which no array moves but that of the results: these are copied when they are there
   int64_t count;    // folded elements per output
-  int64_t outputs;
+  int64_t outputs;  // that are no copies
   Source source;
   Sink sink;
   Finish finish;
