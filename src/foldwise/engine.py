@@ -95,11 +95,12 @@ class Reduce(NamedTuple):
         return -math.inf if self.fold.ending == "log" else start
 
     def _mean_of_chosen(self, x: Array, where: Array) -> Array:
-        source = dtype_of(x)
-        if source.kind != "f" and self.result.kind == "f":
+        source, in_floats = dtype_of(x), self.result.kind == "f"
+        # Integers whose sums are all less than 2**53 are added exactly as doubles, too.
+        if source.kind != "f" and in_floats and 8 * source.size + x.size.bit_length() > 53:
             return self._replace(result=FLOAT64)._by_totals(x, where).astype(NUMPY[self.result.code])
         count = self._replace(fold=SUM, result=INT64).run(where)
-        if source.kind != "f":
+        if not in_floats:
             if not count.all():
                 self.of_nothing()
             sums = [self._replace(fold=SUM, result=each, accuracy="default").run(x, None, where) for each in _BOTH]
