@@ -289,3 +289,58 @@ def test_running_sums_that_wrap_at_every_step(dtype: str) -> None:
                 shifted = fw.cumsum(part, axis=axis, dtype=result, exclusive=True)
                 assert np.array_equal(shifted + part.astype(result), wanted), (shape, axis, result)
                 assert np.array_equal(fw.sum(part, axis=axis, dtype=result), np.take(wanted, -1, axis))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int32", "int64", "float16", "float32", "float64"])
+def test_running_results_of_short_lines_that_do_not_lie_as_they_are_scanned(dtype: str) -> None:
+    numbers = np.random.default_rng(8)
+    for length in (2, 3, 4, 5, 17, 300, 1024):
+        x = numbers.integers(0, 2 if dtype == "bool" else 5, (2 * 5000 // length + 7, 2 * length + 1)).astype(dtype)
+        for part in (x[:, :-1:2], x[:, 1::2], x[::-1, ::-2], x[:, -length - 1 : -1][:, ::-1], x[::3, :length]):
+            swapped = part.astype(part.dtype.newbyteorder())
+            alike = np.ascontiguousarray(part)
+            for scan in ("cumsum", "cumprod", "cummax", "logcumsumexp"):
+                for options in ({}, {"exclusive": True}, {"reverse": True}, {"include_initial": True}):
+                    wanted = getattr(fw, scan)(alike, axis=1, **options)
+                    for each in (part, swapped):
+                        found = getattr(fw, scan)(each, axis=1, **options)
+                        assert found.tobytes() == wanted.tobytes(), (scan, options, length, part.strides)
+            out = np.zeros((len(part), part.shape[1] + 2), np.int64)
+            if part.dtype.kind in "bi":
+                fw.cumsum(part, axis=1, out=out[:, 1:-1])
+                assert np.array_equal(out[:, 1:-1], np.cumsum(part, axis=1))
+                assert not out[:, [0, -1]].any()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int16", "int32", "float64"])
+def test_truths_that_are_gathered_until_they_are_decided(dtype: str) -> None:
+    for places in ([], [0], [70_001], [99_999], [5, 50_000]):
+        flat = np.zeros(100_000, dtype)
+        flat[places] = 1
+        x = np.repeat(flat, 2)[::2]
+        rows = np.repeat(flat.reshape(100, -1), 2, 0)[::2]
+        for part in (x, x[::-1], x.reshape(4, -1), x.reshape(4, -1).T, x.reshape(50, 2, -1), rows):
+            none = part == 0
+            for axis in (None, 0, part.ndim - 1, *([(0, 2)] if part.ndim == 3 else [])):
+                assert np.array_equal(fw.any(part, axis=axis), np.any(part, axis=axis)), (places, part.shape, axis)
+                assert np.array_equal(fw.all(none, axis=axis), np.all(none, axis=axis)), (places, part.shape, axis)
+                where = part != 0
+                assert np.array_equal(fw.any(where, axis=axis, where=where), np.any(part, axis=axis))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "float64"])
+def test_integers_of_any_length_at_every_second_place_and_in_short_lines(dtype: str) -> None:
+    """Gathered, and converted, by vectors or one by one."""
+    numbers = np.random.default_rng(9)
+    for shape in ((3, 2), (40, 10), (9, 31), (7, 64), (3, 65), (5, 1030), (2, 5, 70), (30, 4, 3)):
+        x = numbers.integers(0, 2 if dtype == "bool" else 100, [2 * n for n in shape]).astype(dtype)
+        inner = tuple(slice(0, n) for n in shape)
+        seconds = x[..., 1::2][inner]
+        for part in (seconds, x[inner], x[..., ::-2][inner], seconds.swapaxes(0, -1), x[..., ::3]):
+            for axis in (None, *range(part.ndim)):
+                for name in ("sum", "max", "argmax", "argmin", "cumsum", *(["prod"] if part.dtype.kind != "f" else [])):
+                    found, wanted = getattr(fw, name)(part, axis=axis), getattr(np, name)(part, axis=axis)
+                    assert np.array_equal(found, wanted), (name, part.shape, part.strides, axis)
+                if part.dtype.kind in "biu":
+                    total = fw.sum(part, axis=axis, dtype=np.float64)
+                    assert np.array_equal(total, np.sum(part, axis=axis, dtype=np.float64))

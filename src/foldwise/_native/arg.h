@@ -33,8 +33,9 @@ struct Arg : ArgColumns<S, A, largest> {
   using Work = ArgColumns<S, A, largest>;
   using typename Work::Fold, typename Work::T, typename Work::Index;
   using Work::W, Work::size, Work::plan, Work::reader, Work::count, Work::as_it_lies, Work::from_memory, Work::last, Work::exceeds, Work::more;
-  static constexpr int64_t block = sizeof(S) < 4 ? 8192 / sizeof(S) : 1024;
+  static constexpr int64_t most = sizeof(S) < 4 ? 8192 / sizeof(S) : 1024, most_gathered = 1024;
 
+  const int64_t block = as_it_lies ? most : most_gathered;
   const A top;  // of integers: no other displaces the first of these
 
   // `direct`: whether what lies there is of that dtype.
@@ -63,10 +64,10 @@ struct Arg : ArgColumns<S, A, largest> {
     return true;
   }
 
-  // Lines of integers that are widened to these elsewhere.
+  // Lines of integers that are widened to these elsewhere, where they are gathered also.
   bool searches_as_they_lie() const {
     if constexpr (small || !std::is_same_v<S, int64_t>) return false;
-    else if (plan.source.direct || plan.source.swapped || plan.nest_rank || plan.along.x != item_size(plan.source.dtype)) return false;
+    else if (plan.source.direct || plan.source.swapped) return false;
     else return with_type(plan.source.dtype, [&](auto sample) {
       using Read = std::conditional_t<std::is_same_v<decltype(sample), bool>, std::uint8_t, decltype(sample)>;
       constexpr bool is_shorter = std::is_integral_v<Read> && sizeof(Read) < sizeof(S);
@@ -275,7 +276,7 @@ struct Arg : ArgColumns<S, A, largest> {
   }
 
   Best best_of(const char* x, int64_t first, int64_t end) const {
-    S gathered[block];
+    S gathered[std::max(most, most_gathered)];
     Best best{Fold::absent(), first / block};
     for (int64_t at = first; at < end; at += block) {
       const int64_t some = std::min(block, end - at);
@@ -288,7 +289,7 @@ struct Arg : ArgColumns<S, A, largest> {
   }
 
   void finish(const char* x, char* out, const Best& best) const {
-    S gathered[block];
+    S gathered[std::max(most, most_gathered)];
     const int64_t first = best.block * block, some = std::min(block, count - first);
     const int64_t place = first + place_of(best.value, block_at(x, first, some, gathered), some);
     std::memcpy(out, &place, sizeof place);

@@ -2,6 +2,7 @@
 // places; some rows are compared with them at a time.
 #pragma once
 #include "extremes.h"
+#include "interleave.h"
 #include "reduce.h"
 
 namespace foldwise::FOLDWISE_ISA {
@@ -77,9 +78,10 @@ struct ArgColumns {
   static constexpr int rows_at_once = 8, rows_per_look = 64;
   FW_INLINE void compare_strip(const Axis& kept, const char* x, int64_t columns, S* gathered, Strip& best) const {
     const bool rows_lie = plan.source.direct && kept.x == size, narrow = lie_narrow(kept), asks = from_memory && rows_lie;
-    // Short rows that adjoin are gathered as one, many at a time.
-    const bool adjoin = !rows_lie && !narrow && plan.along.x == kept.size * kept.x && kept.size <= 32;
-    const int64_t at_once = adjoin ? rows_at_once * strip / columns : rows_at_once;
+    // Short rows are gathered many at a time, those that adjoin as one.
+    const bool many = !rows_lie && !narrow && kept.size <= 32, adjoin = many && plan.along.x == kept.size * kept.x;
+    const int64_t pitch = narrow ? strip : adjoin ? columns : (columns + W - 1) / W * W;
+    const int64_t at_once = many ? rows_at_once * strip / pitch : rows_at_once;
     if (narrow) deinterleave(gathered, strip, x, count, columns);
     for (int64_t c = 0; c < columns; c += W) {
       store(best.held + c, splat<A, W>(Fold::absent()));
@@ -93,9 +95,9 @@ struct ArgColumns {
       const char* in = x + row * plan.along.x;
       int64_t stride = plan.along.x;
       if (!rows_lie) {
-        stride = (adjoin ? columns : strip) * size;
+        stride = pitch * size;
         if (adjoin) reader(gathered, in, nullptr, kept, some * columns);
-        else if (!narrow) for (int64_t r = 0; r < some; ++r) reader(gathered + r * strip, in + r * plan.along.x, nullptr, kept, columns);
+        else if (!narrow) reader.lines(gathered, pitch, in, nullptr, kept, plan.along, columns, some);
         in = reinterpret_cast<const char*>(gathered);
       }
       for (int64_t done = 0; done < some; done += rows_at_once) {

@@ -1,6 +1,7 @@
 // Compiled once per ISA, as what it calls is.
 #include "batches.h"
 
+#include "interleave.h"
 #include "results.h"
 
 namespace foldwise::FOLDWISE_ISA {
@@ -18,6 +19,8 @@ struct Batches {
   const bool adjoin, narrow;
   // Of narrow rows results are a part of what memory moves: they go past the caches, from where a line of cache begins.
   const bool streams;
+  Axis rows_and_folded[max_rank];
+  const int nest_rank;
 
   Batches(const ReducePlan& p, const RowFold& f, void* r)
       : plan(p),
@@ -30,7 +33,11 @@ struct Batches {
         adjoin(!p.source.mask && p.fold_rank <= 1 && innermost_step(p, f.item) == item && kept.x == p.count * item),
         narrow(adjoin && p.count >= 2 && p.count <= most_interleaved_words && kept.size >= RowFold::few),
         streams(narrow && (f.rounds ? p.sink.kept == Kept::result : p.sink.direct) && kept.out == result &&
-                p.outputs * result > stream_bytes) {}
+                p.outputs * result > stream_bytes),
+        nest_rank(std::min(p.kept_rank, 1) + p.fold_rank) {
+    rows_and_folded[0] = kept;
+    std::copy_n(p.fold, p.fold_rank, rows_and_folded + nest_rank - p.fold_rank);
+  }
 
   // The outputs first..last - 1.
   void run(int64_t first, int64_t last) const {
@@ -63,10 +70,8 @@ struct Batches {
       Cursor from(&all, 1, at.x, nullptr, 0);
       fold.read(reduction, to, from, all.size);
     } else {
-      for (int64_t i = 0; i < batch.rows; ++i) {
-        Cursor from(plan.fold, plan.fold_rank, at.x + i * kept.x, at.mask + i * kept.mask, 0);
-        fold.read(reduction, to + i * row_bytes, from, plan.count);
-      }
+      Cursor from(rows_and_folded, nest_rank, at.x, at.mask, 0);
+      fold.read(reduction, to, from, batch.rows * plan.count);
     }
     batch.x = to;
     batch.stride = row_bytes;

@@ -1,4 +1,5 @@
 // What every fold needs between memory and kernels, compiled once per ISA.
+#include "interleave.h"
 #include "results.h"
 
 namespace foldwise::FOLDWISE_ISA {

@@ -117,8 +117,12 @@ FW_INLINE T converted(S value) {
   if constexpr (std::is_same_v<T, S>) return value;
   else if constexpr (std::is_same_v<S, bfloat>) return T(std::bit_cast<float>(std::uint32_t(value.bits) << 16));
   else if constexpr (std::is_same_v<S, half>) {
+#if defined(__F16C__)
+    return T(_cvtsh_ss(value.bits));
+#else
     const half four[4] = {value};
     return T(load_as<float, 4>(four)[0]);
+#endif
   } else return static_cast<T>(value);
 }
 
@@ -136,9 +140,8 @@ void copy_backwards(T* to, const T* last, int64_t count) {
 }
 
 // to[i] = from[2 * i], for as many as whole vectors cover without reading past the last; returns how many.
-template <class T>
-int64_t copy_every_second(T* to, const char* from, int64_t count) {
-  using Word = typename WordOf<sizeof(T)>::type;
+template <class Word>
+FW_OUTLINE int64_t copy_every_second_word(Word* to, const char* from, int64_t count) {
   constexpr int N = native<Word>;
   int64_t i = 0;
   for (; i + N < count; i += N) {
@@ -147,11 +150,21 @@ int64_t copy_every_second(T* to, const char* from, int64_t count) {
   }
   return i;
 }
+template <class T>
+int64_t copy_every_second(T* to, const char* from, int64_t count) {
+  return copy_every_second_word(reinterpret_cast<typename WordOf<sizeof(T)>::type*>(to), from, count);
+}
+
+// The same, converted.
+template <class T, class S, bool swapped>
+FW_OUTLINE int64_t gather_every_second(T* to, const char* from, int64_t count);
 
 template <class T, class S, bool swapped>
-void gather(T* to, const char* from, int64_t stride, int64_t count) {
-  constexpr int64_t size = sizeof(S);
+FW_INLINE void gather_line(T* to, const char* from, int64_t stride, int64_t count) {
+  constexpr int64_t size = sizeof(S), worth_a_call = 128;
+  constexpr bool same = std::is_same_v<T, S> && !swapped;
   if (stride == size) {
+    if (same && count * size >= worth_a_call) return static_cast<void>(std::memcpy(static_cast<void*>(to), from, count * size));
     int64_t i = 0;
     if constexpr (std::is_floating_point_v<T> && !swapped && (std::is_same_v<S, half> || std::is_same_v<S, bfloat>)) {
       constexpr int N = native<T>;
@@ -159,21 +172,51 @@ void gather(T* to, const char* from, int64_t stride, int64_t count) {
     }
     for (; i < count; ++i) to[i] = converted<T>(read<S, swapped>(from + i * size));
   } else if (stride == -size) {
-    if constexpr (std::is_same_v<T, S> && !swapped) return copy_backwards(to, reinterpret_cast<const S*>(from), count);
+    if constexpr (same) return copy_backwards(to, reinterpret_cast<const S*>(from), count);
     for (int64_t i = 0; i < count; ++i) to[i] = converted<T>(read<S, swapped>(from - i * size));
   } else if (stride == 0) {
     std::fill_n(to, count, converted<T>(read<S, swapped>(from)));
   } else {
     int64_t i = 0;
-    if constexpr (std::is_same_v<T, S> && !swapped) {
-      if (stride == 2 * size) i = copy_every_second(to, from, count);
+    if (stride == 2 * size) {
+      if constexpr (same) i = copy_every_second(to, from, count);
+      else i = gather_every_second<T, S, swapped>(to, from, count);
     }
+#pragma GCC unroll 4
     for (; i < count; ++i) to[i] = converted<T>(read<S, swapped>(from + i * stride));
   }
 }
 
+template <class T, class S, bool swapped>
+int64_t gather_every_second(T* to, const char* from, int64_t count) {
+  constexpr int64_t most = 512, size = sizeof(S);
+  S some[most];
+  int64_t i = 0;
+  while (const int64_t next = copy_every_second(some, from + 2 * i * size, std::min(most, count - i))) {
+    gather_line<T, S, swapped>(to + i, reinterpret_cast<const char*>(some), size, next);
+    i += next;
+  }
+  return i;
+}
+
+// Lines of so many elements, `apart` from each other, each into a row that has `room` for it.
+template <class T, class S, bool swapped>
+void gather(T* to, int64_t room, const char* from, int64_t stride, int64_t count, int64_t apart, int64_t lines) {
+  constexpr int64_t few = 16;
+  for (; lines > 0; --lines, from += apart, to += room) {
+    if (count >= few) {
+      gather_line<T, S, swapped>(to, from, stride, count);
+    } else {
+      for (int64_t i = 0; i < count; ++i) {
+        to[i] = converted<T>(read<S, swapped>(from + i * stride));
+        asm volatile("");  // no vectors, whose preparations take longer
+      }
+    }
+  }
+}
+
 template <class T>
-using Gather = void (*)(T* to, const char* from, int64_t stride, int64_t count);
+using Gather = void (*)(T* to, int64_t room, const char* from, int64_t stride, int64_t count, int64_t apart, int64_t lines);
 
 // Kernels fold their own dtype, double folds every dtype, float the shorter ones of floats, 64-bit integers every integer, bytes what
 // is as small.
@@ -208,20 +251,21 @@ void leave_out(T* to, T absent, const char* mask, int64_t stride, int64_t count)
     if (count && !*mask) std::fill_n(to, count, absent);
     return;
   }
+  using Word = typename WordOf<sizeof(T)>::type;
+  const Word nothing = std::bit_cast<Word>(absent);
   int64_t i = 0;
   if (stride == 1) {
-    using Word = typename WordOf<sizeof(T)>::type;
     constexpr int N = native<Word>;
     using Words = typename VectorOf<Word, N>::type;
-    const Words nothing = std::bit_cast<Word>(absent) - Words{};
     for (; i + N <= count; i += N) {
       const auto chosen = __builtin_convertvector(load_vector<signed char, N>(mask + i) != 0, decltype(Words{} == Words{}));
-      store_vector(to + i, chosen ? load_vector<Word, N>(to + i) : nothing);
+      store_vector(to + i, chosen ? load_vector<Word, N>(to + i) : nothing - Words{});
     }
   }
   for (; i < count; ++i) {
-    const T either[2] = {absent, to[i]};
-    to[i] = either[mask[i * stride] != 0];
+    const Word kept = mask[i * stride] ? ~Word{0} : Word{0};
+    const Word word = std::bit_cast<Word>(to[i]);
+    to[i] = std::bit_cast<T>(static_cast<Word>((word & kept) | (nothing & ~kept)));
   }
 }
 
@@ -236,8 +280,17 @@ struct Reader {
       : gather(gather_for<T>(source)), masked(source.mask != nullptr), absent(absent_value) {}
 
   FW_OUTLINE void operator()(T* to, const char* x, const char* mask, const Axis& along, int64_t count) const {
-    gather(to, x, along.x, count);
+    gather(to, 0, x, along.x, count, 0, 1);
     if (masked) leave_out(to, absent, mask, along.mask, count);
+  }
+
+  // Some lines, each into a row that has `room` for it. What is left of that becomes `absent`, too.
+  FW_OUTLINE void lines(T* to, int64_t room, const char* x, const char* mask, const Axis& along, const Axis& across, int64_t count,
+                        int64_t lines) const {
+    gather(to, room, x, along.x, count, across.x, lines);
+    for (int64_t i = 0; masked && i < lines; ++i) leave_out(to + i * room, absent, mask + i * across.mask, along.mask, count);
+    if (room == count) return;
+    for (int64_t i = 0; i < lines; ++i) std::fill(to + i * room + count, to + (i + 1) * room, absent);
   }
 
   // The next `count` elements of a nest, line by line.
@@ -245,9 +298,16 @@ struct Reader {
     static constexpr Axis point{1, sizeof(T), 0, 0};
     const Axis& line = from.rank ? from.axes[from.rank - 1] : point;
     while (count) {
-      const int64_t some = std::min(count, from.left_in_line());
-      (*this)(to, from.x, from.mask, line, some);
-      from.advance(some);
+      int64_t some = std::min(count, from.left_in_line());
+      if (from.rank < 2 || some < line.size) {
+        (*this)(to, from.x, from.mask, line, some);
+        from.advance(some);
+      } else {
+        const int64_t whole = std::min(count / some, from.lines_left());
+        lines(to, some, from.x, from.mask, line, from.axes[from.rank - 2], some, whole);
+        from.advance(whole, 1);
+        some *= whole;
+      }
       to += some;
       count -= some;
     }
@@ -264,178 +324,6 @@ T absent_source(A absent) {
   if constexpr (std::is_same_v<T, half>) return to_half(static_cast<float>(absent));
   else if constexpr (std::is_same_v<T, bfloat>) return to_bfloat(static_cast<float>(absent));
   else return static_cast<T>(absent);
-}
-
-// ---- a few sequences, interleaved
-
-// Element g of K * N interleaved words belongs to row g % K, at place g / K. One vector after the other is picked into
-// what is there already: step `more` takes from it what belongs, and keeps the rest.
-template <int K, int N, int row, int more>
-struct Apart {
-  constexpr int operator()(int place) const {
-    const int g = place * K + row, at = g - more * N;
-    if (more == 1) return g < 2 * N ? g : 0;
-    return at >= 0 && at < N ? N + at : place;
-  }
-};
-template <int K, int N, int vector, int more>
-struct Together {
-  constexpr int operator()(int element) const {
-    const int g = vector * N + element;
-    if (more == 1) return g % K == 0 ? g / K : N + g / K % N;
-    return g % K == more ? N + g / K : element;
-  }
-};
-
-// Where two vectors are merged lane by lane in less time than by a shuffle of both: the elements of one of three rows lie in
-// lanes that differ, whatever their vectors.
-template <int K> constexpr bool by_lanes = K == 3 && vector_bytes == 32;
-template <int K, int N, int row>
-struct LaneOfPlace {
-  constexpr int operator()(int place) const { return (place * K + row) % N; }
-};
-template <int K, int N, int row>
-struct PlaceOfLane {
-  constexpr int operator()(int lane) const {
-    int place = 0;
-    while ((place * K + row) % N != lane) ++place;
-    return place;
-  }
-};
-template <int K, int N, int vector, int row>
-struct Belongs {
-  constexpr int operator()(int lane) const { return (vector * N + lane) % K == row ? N + lane : lane; }
-};
-
-template <template <int, int, int, int> class Index, int K, int N, int result, class V>
-FW_INLINE V picked_from(const V* in) {
-  V out = pick<N>(in[0], in[1], Index<K, N, result, 1>{});
-  if constexpr (K > 2) out = pick<N>(out, in[2], Index<K, N, result, 2>{});
-  if constexpr (K > 3) out = pick<N>(out, in[3], Index<K, N, result, 3>{});
-  return out;
-}
-
-// Of K vectors, one after the other in memory, those elements that belong to one row.
-template <int K, int N, int row, class V>
-FW_INLINE V taken_apart(const V* in) {
-  if constexpr (by_lanes<K>) {
-    const V merged = pick<N>(pick<N>(in[0], in[1], Belongs<K, N, 1, row>{}), in[2], Belongs<K, N, 2, row>{});
-    return pick<N>(merged, merged, LaneOfPlace<K, N, row>{});
-  } else {
-    return picked_from<Apart, K, N, row>(in);
-  }
-}
-
-// And back: a vector of each row becomes K vectors, given one by one to take(vector, elements).
-template <int K, int N, class V, class Take>
-FW_INLINE void put_together(const V* in, Take&& take) {
-  [&]<int... C>(std::integer_sequence<int, C...>) FW_INLINED {
-    if constexpr (by_lanes<K>) {
-      const V rows[K] = {pick<N>(in[C], in[C], PlaceOfLane<K, N, C>{})...};
-      (take(C, pick<N>(pick<N>(rows[0], rows[1], Belongs<K, N, C, 1>{}), rows[2], Belongs<K, N, C, 2>{})), ...);
-    } else {
-      (take(C, picked_from<Together, K, N, C>(in)), ...);
-    }
-  }(std::make_integer_sequence<int, K>{});
-}
-
-// `count` times K words become K rows of `count` words, `row` words apart.
-template <int K, class Word>
-void deinterleave(Word* to, int64_t row, const Word* from, int64_t count) {
-  constexpr int N = native<Word>;
-  int64_t i = 0;
-  for (; i + N <= count; i += N) {
-    typename VectorOf<Word, N>::type in[K];
-    repeat<K>([&](int c) FW_INLINED { in[c] = load_vector<Word, N>(from + i * K + c * N); });
-    [&]<int... R>(std::integer_sequence<int, R...>) FW_INLINED {
-      (store_vector(to + R * row + i, taken_apart<K, N, R>(in)), ...);
-    }(std::make_integer_sequence<int, K>{});
-  }
-  for (; i < count; ++i) {
-    for (int r = 0; r < K; ++r) std::memcpy(to + r * row + i, from + i * K + r, sizeof(Word));
-  }
-}
-
-// And back.
-template <int K, class Word>
-void interleave(Word* to, const Word* from, int64_t row, int64_t count) {
-  constexpr int N = native<Word>;
-  int64_t i = 0;
-  for (; i + N <= count; i += N) {
-    typename VectorOf<Word, N>::type in[K];
-    repeat<K>([&](int r) FW_INLINED { in[r] = load_vector<Word, N>(from + r * row + i); });
-    put_together<K, N>(in, [&](int c, auto elements) FW_INLINED { store_vector(to + i * K + c * N, elements); });
-  }
-  for (; i < count; ++i) {
-    for (int r = 0; r < K; ++r) std::memcpy(to + i * K + r, from + r * row + i, sizeof(Word));
-  }
-}
-
-constexpr int64_t most_interleaved_words = 4;
-
-// The same for a K known at run time, of 2..most_interleaved_words; elements travel as words.
-template <class Word>
-void deinterleave_words(Word* to, int64_t row, const Word* from, int64_t k, int64_t count) {
-  if (k == 2) deinterleave<2>(to, row, from, count);
-  else if (k == 3) deinterleave<3>(to, row, from, count);
-  else deinterleave<4>(to, row, from, count);
-}
-template <class Word>
-void interleave_words(Word* to, const Word* from, int64_t row, int64_t k, int64_t count) {
-  if (k == 2) interleave<2>(to, from, row, count);
-  else if (k == 3) interleave<3>(to, from, row, count);
-  else interleave<4>(to, from, row, count);
-}
-
-// Rows of some words, whole vectors of them, become columns that lie `room` words apart. The last row stands for those that are not
-// there.
-template <class Word>
-void transpose_words(Word* to, int64_t room, const char* x, int64_t stride, int64_t rows, int64_t count) {
-  constexpr int N = native<Word>, size = sizeof(Word);
-  const char* const last = x + (rows - 1) * stride + (count - N) * size;  // up to here a vector ends where a row does, or before
-  for (int64_t r = 0; r < rows; r += N) {
-    const char* row = x + r * stride;
-    const bool whole = rows - r >= N && (count >= N || std::max(row, row + (N - 1) * stride) <= last);
-    for (int64_t next = 0; next < count; next += N) {
-      const int64_t first = std::min<int64_t>(next, std::max<int64_t>(count - N, 0));  // what is left over comes with what was before
-      const int present = static_cast<int>(std::min<int64_t>(count, N));
-      const auto at = [&](int64_t i) FW_INLINED { return reinterpret_cast<const Word*>(row + i * stride + first * size); };
-      typename VectorOf<Word, N>::type square[N];
-      if (whole) repeat<N>([&](int i) FW_INLINED { square[i] = load_vector<Word, N>(at(i)); });
-      else for (int i = 0; i < N; ++i) square[i] = load_some<Word, N>(at(std::min<int64_t>(i, rows - r - 1)), present, Word{}).v[0];
-      transpose<N>(square);
-      Word* column = to + first * room + r;
-      if (count >= N) repeat<N>([&](int c) FW_INLINED { store_vector(column + c * room, square[c]); });
-      else for (int64_t c = 0; c < count; ++c) store_vector(column + c * room, square[c]);
-    }
-  }
-}
-
-#define FOLDWISE_EACH_LONG_WORD(X) X(std::uint16_t) X(std::uint32_t) X(uint64_t)
-#define FOLDWISE_EACH_WORD(X) X(std::uint8_t) FOLDWISE_EACH_LONG_WORD(X)
-#define FOLDWISE_ELSEWHERE(Word)                                                                          \
-  extern template void deinterleave_words<Word>(Word*, int64_t, const Word*, int64_t, int64_t);           \
-  extern template void interleave_words<Word>(Word*, const Word*, int64_t, int64_t, int64_t);
-FOLDWISE_EACH_WORD(FOLDWISE_ELSEWHERE)
-#undef FOLDWISE_ELSEWHERE
-#define FOLDWISE_ELSEWHERE(Word) extern template void transpose_words<Word>(Word*, int64_t, const char*, int64_t, int64_t, int64_t);
-FOLDWISE_EACH_LONG_WORD(FOLDWISE_ELSEWHERE)
-#undef FOLDWISE_ELSEWHERE
-
-template <class T>
-void deinterleave(T* to, int64_t row, const void* from, int64_t k, int64_t count) {
-  using Word = typename WordOf<sizeof(T)>::type;
-  deinterleave_words(reinterpret_cast<Word*>(to), row, static_cast<const Word*>(from), k, count);
-}
-template <class T>
-void interleave(void* to, const T* from, int64_t row, int64_t k, int64_t count) {
-  using Word = typename WordOf<sizeof(T)>::type;
-  interleave_words(static_cast<Word*>(to), reinterpret_cast<const Word*>(from), row, k, count);
-}
-
-template <class T>
-void transpose_rows(T* to, int64_t room, const char* x, int64_t stride, int64_t rows, int64_t count) {
-  transpose_words(reinterpret_cast<typename WordOf<sizeof(T)>::type*>(to), room, x, stride, rows, count);
 }
 
 }  // namespace foldwise::FOLDWISE_ISA

@@ -23,11 +23,9 @@ struct StripWork : ReduceWork<F>, Strips {
   }
 
  private:
-  static void read(const void* reduction, char* to, const char* x, const char* mask, const Axis& along, int64_t columns, int64_t padded) {
-    const Reader<S>& reader = static_cast<const StripWork*>(reduction)->reader;
-    S* row = reinterpret_cast<S*>(to);
-    reader(row, x, mask, along, columns);
-    std::fill(row + columns, row + padded, reader.absent);
+  static void read(const void* reduction, char* to, int64_t padded, const char* x, const char* mask, const Axis& along, const Axis& across,
+                   int64_t columns, int64_t rows) {
+    static_cast<const StripWork*>(reduction)->reader.lines(reinterpret_cast<S*>(to), padded, x, mask, along, across, columns, rows);
   }
   static constexpr StripKind kind{size, W, T::block, tile_columns, F::heavy ? 0 : few_rows,
                                   F::heavy ? 0 : (takes_twice_few ? 2 : 1) * few_rows,

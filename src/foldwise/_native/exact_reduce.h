@@ -134,8 +134,9 @@ struct ExactSequences : ReduceWork<F> {
   };
 
   static void open(void* state, int64_t k, int64_t, char* tiles, char* plain) { new (state) Open(k, tiles, plain); }
-  static void take(void* state, const char* p, int64_t count, const char* next, Walk) {
+  static bool take(void* state, const char* p, int64_t count, const char* next, Walk) {
     static_cast<Open*>(state)->take(reinterpret_cast<const S*>(p), count, reinterpret_cast<const S*>(next));
+    return true;
   }
   static void fetch(void*, const char*, int64_t) {}
   static void end(void*, Walk) {}

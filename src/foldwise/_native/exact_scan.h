@@ -342,11 +342,8 @@ struct ExactScan : ScanWork<F> {
           if (streaming) fetch_ahead(x, columns, kept.x);
           deinterleave(gathered, width, x, rows, columns);
         }
-        for (int64_t r = 0; r < rows; ++r) {
-          S* row = gathered + r * width;
-          if (!narrow) reader(row, x + r * plan.along.x, nullptr, kept, columns);
-          std::fill(row + columns, row + width, reader.absent);
-        }
+        if (!narrow) reader.lines(gathered, width, x, nullptr, kept, plan.along, columns, rows);
+        else for (int64_t r = 0; r < rows; ++r) std::fill(gathered + r * width + columns, gathered + (r + 1) * width, reader.absent);
       }
       char* out = at.out + (first + plan.shifted) * plan.along.out;
       const Results to = in_place ? Results{reinterpret_cast<double*>(out), plan.along.out / size} : Results{results, width};

@@ -86,7 +86,8 @@ struct Scan : ScanLines<F> {
     const Axis& kept = plan.kept[plan.kept_rank - 1];
     const int64_t rows_of_lines = plan.lines / kept.size, bytes = plan.lines * plan.length * static_cast<int64_t>(sizeof(S));
     // Columns that fill vectors; those left over are a strip of their own.
-    const int64_t even = plan.source.direct && kept.x == static_cast<int64_t>(sizeof(S)) ? kept.size / W * W : kept.size;
+    const bool fills = is_out(plan.sink.dtype) && kept.out == static_cast<int64_t>(sizeof(Out));
+    const int64_t even = fills || (plan.source.direct && kept.x == static_cast<int64_t>(sizeof(S))) ? kept.size / W * W : kept.size;
     int64_t columns = streaming ? strip_columns : cached_columns;
     const auto strips_of = [&](int64_t width) { return (even + width - 1) / width + (even < kept.size); };
     const int threads = threads_for(bytes, Work::worth_of_columns());

@@ -1,5 +1,6 @@
 // What every way of scanning shares: the plan, places in it, and packs of one segment.
 #pragma once
+#include "interleave.h"
 #include "reduce.h"
 
 namespace foldwise::FOLDWISE_ISA {

@@ -48,8 +48,8 @@ class OpenSequence {
     slowness = slower;
   }
 
-  // `next` is where memory goes on afterwards, or null if nothing need be fetched.
-  FW_OUTLINE void take(const S* p, int64_t count, const S* next, Walk walk) {
+  // `next` is where memory goes on afterwards, or null if nothing need be fetched. Returns whether more is wanted.
+  FW_OUTLINE bool take(const S* p, int64_t count, const S* next, Walk walk) {
     if constexpr (F::guarded) clear_flags();
     while (count && !decided) {
       const int64_t some = std::min(count, T::block - position % T::block);
@@ -70,13 +70,14 @@ class OpenSequence {
       if (position % T::block == 0) end_block(walk);
     }
     note_range();
+    return !decided;
   }
 
   // A span of elements in lanes that another made; where something was raised, they are taken again.
   void give(const Acc* lanes, int64_t count, unsigned raised, Walk walk) {
     if constexpr (F::guarded) {
       if (raised & F::flags) {
-        walk(position, count, [&](const char* p, int64_t some, const char*) { take(elements(p), some, nullptr, walk); });
+        walk(position, count, [&](const char* p, int64_t some, const char*) { return take(elements(p), some, nullptr, walk); });
         return;
       }
     }
@@ -192,12 +193,15 @@ class OpenSequence {
       } else if (left_range = false; span_log) {
         span_log = 0;
         position = first;
-        walk(first, count, [&](const char* p, int64_t some, const char* next) { take(elements(p), some, elements(next), walk); });
+        walk(first, count, [&](const char* p, int64_t some, const char* next) { return take(elements(p), some, elements(next), walk); });
         if (position % T::block) end_block(walk);
       } else {
         const Room block(count * k * static_cast<int64_t>(sizeof(S)));  // in one piece
         S* to = reinterpret_cast<S*>(block.begin());
-        walk(first, count, [&](const char* p, int64_t some, const char*) { to = std::copy_n(elements(p), some * k, to); });
+        walk(first, count, [&](const char* p, int64_t some, const char*) {
+          to = std::copy_n(elements(p), some * k, to);
+          return true;
+        });
         CarefulAcc* tile = counter.next();
         fold_steps<C, true>(elements(block.begin()), count, tile, false, {});
         if constexpr (parted) put_by_parity<F, G>(tile);
@@ -227,8 +231,8 @@ struct Sequence : ReduceWork<F> {
   static void open(void* state, int64_t k, int64_t first, char* tiles, char* plain) {
     new (state) Open(k, first, reinterpret_cast<CarefulAcc*>(tiles), reinterpret_cast<Acc*>(plain));
   }
-  static void take(void* state, const char* p, int64_t count, const char* next, Walk walk) {
-    static_cast<Open*>(state)->take(reinterpret_cast<const S*>(p), count, reinterpret_cast<const S*>(next), walk);
+  static bool take(void* state, const char* p, int64_t count, const char* next, Walk walk) {
+    return static_cast<Open*>(state)->take(reinterpret_cast<const S*>(p), count, reinterpret_cast<const S*>(next), walk);
   }
   static void fetch(void* state, const char* from, int64_t slower) { static_cast<Open*>(state)->fetch(from, slower); }
   static void end(void* state, Walk walk) { static_cast<Open*>(state)->end(walk); }

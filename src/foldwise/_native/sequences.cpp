@@ -118,7 +118,7 @@ struct Sequences {
         const int64_t some = std::min(count, from.left_in_line());
         const char* p = from.x;
         from.advance(some);
-        visit(p, some, some == count && after ? after : from.x);
+        if (!visit(p, some, some == count && after ? after : from.x)) return;
         count -= some;
       }
       return;
@@ -143,7 +143,7 @@ struct Sequences {
         if (fetched) fetch_ahead(from.x, some, line.x, 4096);
         copy_lines(gathered.begin(), from, some);
       }
-      visit(gathered.begin(), some, nullptr);
+      if (!visit(gathered.begin(), some, nullptr)) return;
       count -= some;
     }
   }
@@ -198,7 +198,7 @@ struct Sequences {
       if (ends) start.advance(1);
       fold.open(state.begin(), k, first, tiles, plain.begin());
       walk(x, mask, first, end - first, [&](const char* p, int64_t some, const char* next) {
-        fold.take(state.begin(), p, some, fetches ? next : nullptr, here);
+        return fold.take(state.begin(), p, some, fetches ? next : nullptr, here);
       }, ends ? start.x : nullptr);
       fold.end(state.begin(), here);
     };
@@ -256,7 +256,10 @@ struct Sequences {
           const int64_t to_next = done + 1 < lines ? from.x - first_line - sequences * next_to.x : 0;
           each([&](int64_t i, char* state, Walk again) {
             const char* p = first_line + i * next_to.x;
-            if (as_they_lie) return fold.take(state, p, line.size, fetches ? p + stretch : nullptr, again);
+            if (as_they_lie) {
+              fold.take(state, p, line.size, fetches ? p + stretch : nullptr, again);
+              return;
+            }
             char* const here = held.begin() + i * held_bytes;
             const int64_t before = done * line.size % fold.block, all = before + line.size;
             const int64_t taken = done + 1 < lines ? all / fold.block * fold.block : all;
@@ -305,14 +308,14 @@ struct Sequences {
         const char* soon = start.x + from * line.x + to_part;
         int64_t at = from;
         here(from, count, [&](const char* p, int64_t some, const char* next) {
-          if (self.loop) return self.take(p, std::exchange(at, at + some), some, from_memory ? next : nullptr);
+          if (self.loop) return self.take(p, std::exchange(at, at + some), some, from_memory ? next : nullptr), true;
           if (from_memory && as_they_lie && some == count) {
             fold.fetch(state, p + to_part, company);
           } else if (from_memory && !as_they_lie && plan.fold_rank == 1 && line.x == element_bytes) {
             fetch_lines(soon, some * element_bytes / company, true);
             soon += some * element_bytes / company;
           }
-          fold.take(state, p, some, from_memory ? next : nullptr, here);
+          return fold.take(state, p, some, from_memory ? next : nullptr, here);
         });
       }, &self);
       fold.end(state, here);

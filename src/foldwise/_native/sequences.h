@@ -7,8 +7,9 @@
 namespace foldwise::FOLDWISE_ISA {
 
 // A walk shows elements first..first + count - 1: visit(p, some, next) for each stretch, `next` being where memory goes on
-// after it. (A fold that is to fetch nothing is given none.) Elements are those of `k` sequences, where they lie interleaved.
-using Visit = Calls<void(const char* p, int64_t some, const char* next)>;
+// after it. (A fold that is to fetch nothing is given none.) It ends where a visit says that no more is wanted. Elements are
+// those of `k` sequences, where they lie interleaved.
+using Visit = Calls<bool(const char* p, int64_t some, const char* next)>;
 using Walk = Calls<void(int64_t first, int64_t count, Visit visit)>;
 
 // A fold of sequences, for a driver that is the same for all of them: a state, which takes stretches as they come.
@@ -17,7 +18,7 @@ struct SequenceFold {
   int64_t block, lanes;                     // elements of a block and of a step
   int64_t state, tile, plain_room;          // bytes, the last two of each sequence
   void (*open)(void* state, int64_t k, int64_t first, char* tiles, char* plain);
-  void (*take)(void* state, const char* p, int64_t count, const char* next, Walk walk);
+  bool (*take)(void* state, const char* p, int64_t count, const char* next, Walk walk);  // whether more is wanted
   void (*fetch)(void* state, const char* from, int64_t slower);
   void (*end)(void* state, Walk walk);      // the lanes of everything are in the first tile
   void (*join)(char* tiles, const char* parts, int64_t chunks, int64_t k);

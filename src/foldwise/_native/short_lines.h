@@ -12,20 +12,26 @@ struct ShortLines : ScanWork<F> {
   const Axis& kept = plan.kept[plan.kept_rank - 1];
   const int64_t length = plan.along.size;  // of a line as it is read; it is written plan.length long
   const int64_t in_line = length * static_cast<int64_t>(sizeof(S)), out_line = plan.length * static_cast<int64_t>(sizeof(Out));
-  // Lines without gaps, in and out: a batch of them is one stretch of memory, which also can be turned round.
-  const bool adjoining = kept.x == in_line && kept.out == out_line;
-  const bool backwards = plan.along.x < 0;
+  // Without gaps, in and out, a batch of lines is one stretch of memory, which also can be turned round. Lines that do not lie as they
+  // are scanned are gathered, a batch at a time: then they do. Results that do not lie as they are made are put there afterwards.
+  const bool backwards = reversed_out && plan.along.x < 0 && kept.x == -length * plan.along.x && kept.out == out_line;
+  const bool gathers = !direct_in && !backwards;
+  const bool placed_later = !direct_out && !backwards;
+  const bool adjoining = !placed_later && (!direct_in || kept.x == in_line) && kept.out == out_line;
   const bool narrow = adjoining && plan.length == length && length >= 2 && length <= most_interleaved_words;
-  const bool flows = streaming && adjoining && !backwards && !narrow;
+  const bool flows = streaming && adjoining && direct_in && !narrow;
   const int64_t at_once = 128 / std::clamp<int64_t>(length, 1, 128);
 
   using ScanWork<F>::ScanWork;
 
   // Whether a plan is such that this is the way for it.
   bool apply() const {
-    if (!plan.kept_rank || plan.nest_rank || !plan.source.direct || plan.length > segment_size || length < 2) return false;
-    return (direct_in && direct_out) || (adjoining && backwards && plan.along.x == -static_cast<int64_t>(sizeof(S)) && reversed_out);
+    if (!plan.kept_rank || plan.nest_rank || plan.length > segment_size || length < 2) return false;
+    return backwards || (can_place() && ((direct_in && direct_out) || !plan.columns_are_closer()));
   }
+
+  // Whether results come to where they belong: as they are, or narrowed from what they are made in.
+  bool can_place() const { return is_out(plan.sink.dtype) || std::is_same_v<Out, A>; }
 
   // Between some lines and the next ones some more come, and those before leave, past the caches.
   struct Flow {
@@ -42,7 +48,7 @@ struct ShortLines : ScanWork<F> {
   template <class G>
   bool scan_some(const char* x, int64_t stride, int64_t lines, char* out, int64_t out_stride, Flow* flow = nullptr) const {
     Judge judge{plan.finish};
-    write_identities(out, out_stride, lines);
+    if (!placed_later) write_identities(out, out_stride, lines);
     const auto scan_each = [&]<int at_once>(std::integral_constant<int, at_once>) FW_INLINED {
       for (int64_t line = 0; line < lines; ++line) {
         if (flow) flow_on(*flow, line, lines);
@@ -90,15 +96,25 @@ struct ShortLines : ScanWork<F> {
     return judge.fits;
   }
 
+  const char* gathered(const char* x, int64_t lines, S* to) const {
+    const bool as_one = kept.x == length * plan.along.x;
+    if (as_one) reader(to, x, nullptr, plan.along, lines * length);
+    else reader.lines(to, length, x, nullptr, plan.along, kept, length, lines);
+    return reinterpret_cast<const char*>(to);
+  }
+
   // A batch of adjoining lines, in the order of memory; backwards, its last element is the first of the first line.
   void scan_batch(const char* x, int64_t lines, char* out) {
     S turned[room];
     Out results[room], turned_back[room];
-    if (streaming && !flows) fetch_ahead(x, lines, in_line);
+    const bool near = std::abs(kept.x) <= 2 * in_line;
+    if (streaming && !flows && near) fetch_ahead(x, lines, kept.x);
     const char* in = x;
     if (backwards) {
-      copy_backwards(turned, reinterpret_cast<const S*>(x) + lines * length - 1, lines * length);
+      reader(turned, x + (1 - lines * length) * plan.along.x, nullptr, plan.along, lines * length);
       in = reinterpret_cast<const char*>(turned);
+    } else if (gathers) {
+      in = gathered(x, lines, turned);
     }
     char* to = backwards || streaming ? reinterpret_cast<char*>(results) : out;
     Flow flow{x, to, out};
@@ -115,6 +131,33 @@ struct ShortLines : ScanWork<F> {
     if (streaming) stream(out + flow.gone, to + flow.gone, lines * out_line - flow.gone);
   }
 
+  // Lines between which there are gaps, or whose results are placed later.
+  void scan_apart(const char* x, int64_t lines, char* out) {
+    S dense[segment_size];
+    Out results[segment_size];
+    const char* in = gathers ? gathered(x, lines, dense) : x;
+    char* const to = placed_later ? reinterpret_cast<char*>(results) : out;
+    const int64_t stride = gathers ? in_line : kept.x, to_stride = placed_later ? out_line : kept.out;
+    note(guarded<F>([&]<class G>(G) FW_INLINED { return scan_some<G>(in, stride, lines, to, to_stride); }));
+    if (placed_later) place(results, lines, out);
+  }
+  void place(const Out* results, int64_t lines, char* out) const {
+    const int64_t step = plan.along.out;
+    const bool as_one = kept.out == plan.length * step;
+    const int64_t at_a_time = as_one ? lines * plan.length : plan.length;
+    char* to = out;
+    for (int64_t done = 0; done < lines * plan.length; done += at_a_time, results += at_a_time, to += kept.out) {
+      if (reversed_out) {
+        copy_backwards(reinterpret_cast<Out*>(to + (at_a_time - 1) * step), results + at_a_time - 1, at_a_time);
+      } else if constexpr (std::is_same_v<Out, A>) {
+        scatter(to, step, results, at_a_time);
+      } else {
+        for (int64_t i = 0; i < at_a_time; ++i) std::memcpy(to + i * step, results + i, sizeof(Out));
+      }
+    }
+    write_identities(out, kept.out, lines);
+  }
+
   bool run() {
     const int64_t batch = narrow ? segment_size : std::max<int64_t>(1, (flows ? 2 : 1) * segment_size / std::max(length, plan.length));
     // Backwards, a line starts at its end.
@@ -125,7 +168,7 @@ struct ShortLines : ScanWork<F> {
         const int64_t lines = std::min({batch, at.left_in_line(), last - first});
         char* out = plan.sink.out + at.out;
         if (adjoining) scan_batch(at.x + to_low_x, lines, out + to_low_out);
-        else note(guarded<F>([&]<class G>(G) FW_INLINED { return scan_some<G>(at.x, kept.x, lines, out, kept.out); }));
+        else scan_apart(at.x, lines, out);
         at.advance(lines);
         first += lines;
       }

@@ -4,6 +4,7 @@
 #include "exact_rounding.h"
 #include "exact_squares.h"
 #include "exact_stretches.h"
+#include "interleave.h"
 #include "reduce_work.h"
 
 namespace foldwise::FOLDWISE_ISA {

@@ -89,7 +89,7 @@ void Gathering::gather(int64_t row, char* gathered, int64_t apart) const {
     const char* p = from.x + done * kept.x;
     if (fetches) fetch_lines(p + to_next, here * kept.x, true);
     const int64_t whole = done + here < columns ? here : padded - done;
-    kind.read(strips->reduction_, gathered + done * kind.item, p, from.mask + done * kept.mask, kept, here, whole);
+    kind.read(strips->reduction_, gathered + done * kind.item, whole, p, from.mask + done * kept.mask, kept, kept, here, 1);
   }
 }
 
@@ -126,12 +126,16 @@ RowPlaces Strips::rows_of(int64_t unit, int64_t first, int64_t rows, StripRoom& 
     return {nullptr, 0, room.places.data, rows};
   }
   const int64_t padded = this->padded(columns), row_bytes = padded * kind_.item;
+  const Axis& down = plan_.fold_rank ? plan_.fold[plan_.fold_rank - 1] : kept;
   const bool fetches = prefetch_ && kept.x <= line_bytes && plan_.fold_rank;
-  for (int64_t r = 0; r < rows; ++r, from.advance(1)) {
-    if (fetches && r + gathered_ahead < rows) {
-      fetch_lines(from.x + gathered_ahead * plan_.fold[plan_.fold_rank - 1].x, columns * kept.x, true);
+  // In turns, as when they are gathered late; of short rows each has several.
+  const int64_t turn = fetches ? std::max<int64_t>(1, turn_bytes / (columns * kept.x)) : rows;
+  for (int64_t r = 0, some; r < rows; r += some, from.advance(some)) {
+    some = std::min({turn, rows - r, from.left_in_line()});
+    for (int64_t later = r + std::max(turn, gathered_ahead), last = std::min(later + some, rows); fetches && later < last; ++later) {
+      fetch_lines(from.x + (later - r) * down.x, columns * kept.x, true);
     }
-    kind_.read(reduction_, room.gathered.data + r * row_bytes, from.x, from.mask, kept, columns, padded);
+    kind_.read(reduction_, room.gathered.data + r * row_bytes, padded, from.x, from.mask, kept, down, columns, some);
   }
   return {room.gathered.data, row_bytes, nullptr, rows};
 }

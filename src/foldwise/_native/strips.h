@@ -14,8 +14,9 @@ struct StripKind {
   // What shares a line of cache with a row may be folded, too, as nobody learns of it; unless it is strange, if that takes longer.
   bool looks_beside, minds_strange;
   bool late;  // from memory, rows can be gathered when they are read
-  // Columns of a row, and after them, up to whole vectors, what is absent.
-  void (*read)(const void* reduction, char* to, const char* x, const char* mask, const Axis& along, int64_t columns, int64_t padded);
+  // Columns of some rows, and after those of each, up to whole vectors, what is absent.
+  void (*read)(const void* reduction, char* to, int64_t padded, const char* x, const char* mask, const Axis& along, const Axis& across,
+               int64_t columns, int64_t rows);
 };
 
 // Where the rows of a strip lie, or those rows gathered, or how they will be.

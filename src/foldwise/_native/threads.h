@@ -27,10 +27,10 @@ class FloatEnvironment {
 
 // A callable seen through a pointer, so that what calls it is compiled once. It must outlive the calls.
 template <class Signature> class Calls;
-template <class... Args>
-class Calls<void(Args...)> {
+template <class Result, class... Args>
+class Calls<Result(Args...)> {
   void* callable_ = nullptr;
-  void (*call_)(void*, Args...) = nullptr;
+  Result (*call_)(void*, Args...) = nullptr;
 
  public:
   Calls() = default;
@@ -38,8 +38,10 @@ class Calls<void(Args...)> {
     requires(!std::is_same_v<std::remove_cvref_t<F>, Calls>)
   Calls(F&& f)
       : callable_(const_cast<void*>(static_cast<const void*>(&f))),
-        call_([](void* callable, Args... args) { (*static_cast<std::remove_reference_t<F>*>(callable))(args...); }) {}
-  void operator()(Args... args) const { call_(callable_, args...); }
+        call_([](void* callable, Args... args) -> Result {
+          return static_cast<Result>((*static_cast<std::remove_reference_t<F>*>(callable))(args...));
+        }) {}
+  Result operator()(Args... args) const { return call_(callable_, args...); }
 };
 
 using Task = void (*)(void* context, std::int64_t index);
