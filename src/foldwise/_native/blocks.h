@@ -126,6 +126,19 @@ FW_INLINE T converted(S value) {
   } else return static_cast<T>(value);
 }
 
+// A short stretch, in vectors that mostly do not lie across two lines of cache, the last of which reaches back: memcpy takes as long
+// for the call as for some hundred bytes.
+FW_INLINE void copy_stretch(char* to, const char* from, int64_t bytes) {
+  constexpr int vector = std::min(vector_bytes, 32), most = 2048;
+  if (bytes < vector || bytes > most) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  const auto copy = [&](int64_t at) FW_INLINED { store_vector(to + at, load_vector<char, vector>(from + at)); };
+  for (int64_t at = 0; at + vector <= bytes; at += vector) copy(at);
+  copy(bytes - vector);
+}
+
 // to[i] = last[-i].
 template <class T>
 void copy_backwards(T* to, const T* last, int64_t count) {
@@ -139,16 +152,20 @@ void copy_backwards(T* to, const T* last, int64_t count) {
   for (; i < count; ++i) std::memcpy(to + i, last - i, sizeof(T));
 }
 
-// to[i] = from[2 * i], for as many as whole vectors cover without reading past the last; returns how many.
+// to[i] = from[2 * i], of as many as fill a vector or more; returns how many.
 template <class Word>
 FW_OUTLINE int64_t copy_every_second_word(Word* to, const char* from, int64_t count) {
   constexpr int N = native<Word>;
-  int64_t i = 0;
-  for (; i + N < count; i += N) {
-    const char* p = from + 2 * i * sizeof(Word);
-    store_vector(to + i, pick<N>(load_vector<Word, N>(p), load_vector<Word, N>(p + N * sizeof(Word)), [](int k) { return 2 * k; }));
+  constexpr int64_t size = sizeof(Word);
+  if (count < N) return 0;
+  for (int64_t i = 0; i + N < count; i += N) {
+    const char* p = from + 2 * i * size;
+    store_vector(to + i, pick<N>(load_vector<Word, N>(p), load_vector<Word, N>(p + N * size), [](int k) { return 2 * k; }));
   }
-  return i;
+  // What is left over comes with what was before it, from two vectors of which the second ends with the last element.
+  const char* const p = from + 2 * (count - N) * size;
+  store_vector(to + count - N, pick<N>(load_vector<Word, N>(p), load_vector<Word, N>(p + (N - 1) * size), [](int k) { return 2 * k < N ? 2 * k : 2 * k + 1; }));
+  return count;
 }
 template <class T>
 int64_t copy_every_second(T* to, const char* from, int64_t count) {
@@ -161,10 +178,10 @@ FW_OUTLINE int64_t gather_every_second(T* to, const char* from, int64_t count);
 
 template <class T, class S, bool swapped>
 FW_INLINE void gather_line(T* to, const char* from, int64_t stride, int64_t count) {
-  constexpr int64_t size = sizeof(S), worth_a_call = 128;
+  constexpr int64_t size = sizeof(S);
   constexpr bool same = std::is_same_v<T, S> && !swapped;
   if (stride == size) {
-    if (same && count * size >= worth_a_call) return static_cast<void>(std::memcpy(static_cast<void*>(to), from, count * size));
+    if constexpr (same) return copy_stretch(reinterpret_cast<char*>(to), from, count * size);
     int64_t i = 0;
     if constexpr (std::is_floating_point_v<T> && !swapped && (std::is_same_v<S, half> || std::is_same_v<S, bfloat>)) {
       constexpr int N = native<T>;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 namespace foldwise {
 
@@ -71,12 +72,14 @@ Shape choose_shape(const ReducePlan& plan) {
 template <class Item>
 void fill(char* out, const Axis* axes, int rank, Item value) {
   constexpr int64_t size = sizeof(Item);
+  const auto [count, stride] = std::pair(axes->size, axes->out);
   if (rank > 1) {
-    for (int64_t i = 0; i < axes->size; ++i) fill(out + i * axes->out, axes + 1, rank - 1, value);
-  } else if (axes->out == size) {
-    for (int64_t i = 0; i < axes->size; ++i) std::memcpy(out + i * size, &value, size);
+    for (int64_t i = 0; i < count; ++i) fill(out + i * stride, axes + 1, rank - 1, value);
+  } else if (stride == size) {
+    std::memcpy(out, &value, size);
+    for (int64_t done = 1; done < count; done *= 2) std::memcpy(out + done * size, out, std::min(done, count - done) * size);
   } else {
-    for (int64_t i = 0; i < axes->size; ++i) std::memcpy(out + i * axes->out, &value, size);
+    for (int64_t i = 0; i < count; ++i) std::memcpy(out + i * stride, &value, size);
   }
 }
 

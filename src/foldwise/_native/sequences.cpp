@@ -57,19 +57,6 @@ constexpr int64_t turn_bytes = 2048;           // of elements that do not lie in
 constexpr int64_t company_chunk_bytes = 1 << 20;
 constexpr int64_t room_on_stack = 4 << 10;  // where each of a company keeps what short rows leave: its own costs them a third of their time
 
-// A short stretch, in vectors that mostly do not lie across two lines of cache, the last of which reaches back: memcpy takes as long
-// for the call as for some hundred bytes.
-FW_INLINE void copy_stretch(char* to, const char* from, int64_t bytes) {
-  constexpr int vector = std::min(vector_bytes, 32), most = 2048;
-  if (bytes < vector || bytes > most) {
-    std::memcpy(to, from, bytes);
-    return;
-  }
-  const auto copy = [&](int64_t at) FW_INLINED { store_vector(to + at, load_vector<char, vector>(from + at)); };
-  for (int64_t at = 0; at + vector <= bytes; at += vector) copy(at);
-  copy(bytes - vector);
-}
-
 struct Sequences {
   const ReducePlan& plan;
   const SequenceFold& fold;

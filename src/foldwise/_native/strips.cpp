@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t least_columns = 128;
 constexpr int64_t first_cache = 32 << 10;  // beyond which it matters where vectors lie
 constexpr int64_t gathered_bytes = 1 << 20, gathered_ahead = 8;  // rows
-constexpr int64_t turn_bytes = 512;
+constexpr int64_t turn_bytes = 512, rows_turn_bytes = 4096;
 
 }  // namespace
 
@@ -128,8 +128,8 @@ RowPlaces Strips::rows_of(int64_t unit, int64_t first, int64_t rows, StripRoom& 
   const int64_t padded = this->padded(columns), row_bytes = padded * kind_.item;
   const Axis& down = plan_.fold_rank ? plan_.fold[plan_.fold_rank - 1] : kept;
   const bool fetches = prefetch_ && kept.x <= line_bytes && plan_.fold_rank;
-  // In turns, as when they are gathered late; of short rows each has several.
-  const int64_t turn = fetches ? std::max<int64_t>(1, turn_bytes / (columns * kept.x)) : rows;
+  // In turns, too, of several rows where they are short.
+  const int64_t turn = fetches ? std::max<int64_t>(1, rows_turn_bytes / (columns * kept.x)) : rows;
   for (int64_t r = 0, some; r < rows; r += some, from.advance(some)) {
     some = std::min({turn, rows - r, from.left_in_line()});
     for (int64_t later = r + std::max(turn, gathered_ahead), last = std::min(later + some, rows); fetches && later < last; ++later) {
