@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <utility>
 
 namespace foldwise {
 
@@ -69,29 +68,48 @@ Shape choose_shape(const ReducePlan& plan) {
   return interleaved && kept.size <= most_interleaved && plan.count >= many ? Shape::flat : Shape::columns;
 }
 
+// ---- results that are there again and again
+
+struct ResultAxis {
+  int64_t size, stride;
+  bool repeated;
+};
+
 template <class Item>
-void fill(char* out, const Axis* axes, int rank, Item value) {
-  constexpr int64_t size = sizeof(Item);
-  const auto [count, stride] = std::pair(axes->size, axes->out);
-  if (rank > 1) {
-    for (int64_t i = 0; i < count; ++i) fill(out + i * stride, axes + 1, rank - 1, value);
-  } else if (stride == size) {
-    std::memcpy(out, &value, size);
-    for (int64_t done = 1; done < count; done *= 2) std::memcpy(out + done * size, out, std::min(done, count - done) * size);
+void copy_results(char* to, const char* from, const ResultAxis* axes, int rank) {
+  if (!rank) {
+    std::memcpy(to, from, sizeof(Item));
+  } else if (rank == 1 && axes->stride == sizeof(Item)) {
+    std::memcpy(to, from, axes->size * sizeof(Item));
   } else {
-    for (int64_t i = 0; i < count; ++i) std::memcpy(out + i * stride, &value, size);
+    for (int64_t i = 0; i < axes->size; ++i) copy_results<Item>(to + i * axes->stride, from + i * axes->stride, axes + 1, rank - 1);
   }
 }
 
 template <class Item>
-void repeat_each(char* out, const Axis* kept, int rank, const ReducePlan& plan) {
-  if (rank) {
-    for (int64_t i = 0; i < kept->size; ++i) repeat_each<Item>(out + i * kept->out, kept + 1, rank - 1, plan);
-    return;
+void fill(char* out, const ResultAxis& axis) {
+  constexpr int64_t size = sizeof(Item), many = 64;
+  if (axis.stride == size && axis.size >= many) {
+    for (int64_t done = 1; done < axis.size; done *= 2) std::memcpy(out + done * size, out, std::min(done, axis.size - done) * size);
+  } else {
+    Item value;
+    std::memcpy(&value, out, size);
+    for (int64_t i = 1; i < axis.size; ++i) std::memcpy(out + i * axis.stride, &value, size);
   }
-  Item value;
-  std::memcpy(&value, out, sizeof value);
-  fill(out, plan.repeated, plan.repeated_rank, value);
+}
+
+// Axes with the longest stride first, so that results go to memory as it lies; `beyond`: those from there on are not repeated.
+template <class Item>
+void repeat_along(char* out, const ResultAxis* axes, int rank, const ResultAxis* beyond) {
+  if (axes == beyond) return;
+  if (!axes->repeated) {
+    for (int64_t i = 0; i < axes->size; ++i) repeat_along<Item>(out + i * axes->stride, axes + 1, rank - 1, beyond);
+  } else if (rank == 1) {
+    fill<Item>(out, *axes);
+  } else {
+    repeat_along<Item>(out, axes + 1, rank - 1, beyond);
+    for (int64_t i = 1; i < axes->size; ++i) copy_results<Item>(out + i * axes->stride, out, axes + 1, rank - 1);
+  }
 }
 
 }  // namespace
@@ -125,7 +143,14 @@ void lay_out(ReducePlan& plan, const Geometry& g, uint64_t folded) {
 
 void repeat_results(const ReducePlan& plan) {
   if (!plan.repeated_rank) return;
-  const auto repeat = [&]<class Item>(Item) { repeat_each<Item>(plan.sink.out, plan.kept, plan.kept_rank, plan); };
+  ResultAxis axes[max_rank];
+  int rank = 0;
+  for (int a = 0; a < plan.kept_rank; ++a) axes[rank++] = {plan.kept[a].size, plan.kept[a].out, false};
+  for (int a = 0; a < plan.repeated_rank; ++a) axes[rank++] = {plan.repeated[a].size, plan.repeated[a].out, true};
+  std::sort(axes, axes + rank, [](const ResultAxis& a, const ResultAxis& b) { return std::abs(a.stride) > std::abs(b.stride); });
+  const ResultAxis* beyond = axes + rank;
+  while (!beyond[-1].repeated) --beyond;
+  const auto repeat = [&]<class Item>(Item) { repeat_along<Item>(plan.sink.out, axes, rank, beyond); };
   switch (item_size(plan.sink.dtype)) {
     case 1: return repeat(std::uint8_t{});
     case 2: return repeat(std::uint16_t{});
