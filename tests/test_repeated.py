@@ -74,6 +74,16 @@ def test_a_mask_that_is_not_repeated_tells_results_apart(dtype: str) -> None:
         assert np.array_equal(fw.max(x, axis=0, where=where, initial=0), np.max(x, axis=0, where=where, initial=0))
 
 
+@pytest.mark.parametrize("dtype", ["uint16", "int64", "float32", "float64"])
+def test_a_mask_of_what_is_repeated_from_memory(dtype: str) -> None:
+    x = np.broadcast_to(some(dtype, (300_000, 2)), (3, 300_000, 2))
+    mask = np.random.default_rng(4).integers(0, 2, x.shape).astype(bool)
+    for part, where in ((x, mask), (x[:, ::-1, ::-1], mask[:, :, ::-1])):
+        for axis in ((1, 2), 1):
+            assert np.array_equal(fw.any(part, axis=axis, where=where), np.any(part, axis=axis, where=where))
+            assert np.array_equal(fw.sum(part, axis=axis, where=where), np.sum(part, axis=axis, where=where))
+
+
 def test_exact_sums_of_repeated_blocks_are_added_to_each_output() -> None:
     x = np.broadcast_to(np.random.default_rng(5).standard_normal((40, 1)), (40, 6))
     kept = fw.Accumulator("sum", "float64", shape=(6,))

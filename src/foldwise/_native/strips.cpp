@@ -129,7 +129,7 @@ RowPlaces Strips::rows_of(int64_t unit, int64_t first, int64_t rows, StripRoom& 
   const Axis& down = plan_.fold_rank ? plan_.fold[plan_.fold_rank - 1] : kept;
   const bool fetches = prefetch_ && kept.x <= line_bytes && plan_.fold_rank;
   // In turns, too, of several rows where they are short.
-  const int64_t turn = fetches ? std::max<int64_t>(1, rows_turn_bytes / (columns * kept.x)) : rows;
+  const int64_t turn = fetches ? std::max<int64_t>(1, rows_turn_bytes / std::max<int64_t>(1, columns * kept.x)) : rows;
   for (int64_t r = 0, some; r < rows; r += some, from.advance(some)) {
     some = std::min({turn, rows - r, from.left_in_line()});
     for (int64_t later = r + std::max(turn, gathered_ahead), last = std::min(later + some, rows); fetches && later < last; ++later) {
