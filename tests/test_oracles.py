@@ -69,8 +69,7 @@ def test_memory_order() -> None:
     assert trees.memory_order(x[::-1, ::-1], (0, 1)).tolist() == [0, 1, 2, 3, 4, 5]
     assert trees.memory_order(x, (0,)).tolist() == [[0, 1, 2], [3, 4, 5]]
     assert trees.memory_order(x, (1,)).tolist() == [[0, 3], [1, 4], [2, 5]]
-    assert trees.memory_order(np.broadcast_to(x[:, :1], (2, 3)), (0, 1)).tolist() == [0, 3, 0, 3, 0, 3]
-    assert trees.memory_order(np.broadcast_to(x[:, :1], (2, 32)), (0, 1)).tolist() == [0] * 32 + [3] * 32
+    assert trees.memory_order(np.broadcast_to(x[:, :1], (2, 3)), (0, 1)).tolist() == [0, 0, 0, 3, 3, 3]
 
 
 def test_the_lanes_of_a_reduction() -> None:

@@ -94,28 +94,31 @@ def test_exact_sums_of_repeated_blocks_are_added_to_each_output() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
-@pytest.mark.parametrize("repeats", [2, 31, 32, 33, 500])
-def test_few_repeats_are_outside_and_many_inside(dtype: str, repeats: int) -> None:
+@pytest.mark.parametrize("repeats", [2, 3, 7, 15, 16, 33, 500])
+def test_folded_repeats_are_inside_all_others_as_a_copy_has_them(dtype: str, repeats: int) -> None:
     numbers = np.random.default_rng(6)
     for kept in ((9, 1, 70), (1, 2000, 1), (700, 1, 1)):
         x = numbers.standard_normal(kept).astype(cases.dtype_of(dtype))
-        shape = [n if n > 1 else 1 for n in kept]
-        shape[kept.index(1)] = repeats
+        shape = [n if n > 1 else repeats if a == kept.index(1) else 1 for a, n in enumerate(kept)]
         many = np.broadcast_to(x, shape)
         for axes in ((0, 1, 2), (0, 1), (1, 2)):
             laid_out = np.ascontiguousarray(np.moveaxis(trees.memory_order(many, axes), 0, -1))
             assert equal(fw.sum(many, axis=axes), fw.sum(laid_out, axis=-1)), (kept, axes)
+            assert equal(fw.sum(many, axis=axes), fw.sum(many.copy(order="K"), axis=axes)), (kept, axes)
 
 
 def test_long_and_short_repeats_are_right() -> None:
-    """Where either order alone would take the elements one by one."""
-    row = np.arange(7, dtype=np.int64)
-    for shape, x in (((7, 100_000), row[:, None]), ((100_000, 7), row)):
-        many = np.broadcast_to(x, shape)
-        assert fw.sum(many) == 21 * 100_000
-        assert fw.max(many) == 6
-        assert fw.mean(many) == 3
-        assert fw.cumsum(many)[-1] == 21 * 100_000
+    """A few of an element are written as a whole vector, but not at the end of what there is room for."""
+    rows: list[Array] = [np.arange(100_001), np.arange(7), np.arange(60_000, dtype=np.uint16)]
+    for repeats in (2, 7, 17, 100):
+        for row in rows:
+            total = repeats * int(row.sum(dtype=np.int64))
+            for many in (np.broadcast_to(row, (repeats, len(row))), np.broadcast_to(row[:, None], (len(row), repeats))):
+                assert fw.sum(many) == total
+                assert fw.max(many) == row[-1]
+                assert fw.mean(many) == total / many.size
+                assert fw.cumsum(many)[-1] == total
+                assert fw.sum(many, where=many > 3) == total - repeats * 6
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int16, np.uint64, np.float16, ml_dtypes.bfloat16])

@@ -327,13 +327,10 @@ def scan_roundings(count: int, accumulator: np.dtype[Any]) -> int:
 def memory_order(x: Array, axes: tuple[int, ...], strides: tuple[int, ...] | None = None) -> Array:
     """The folded elements along axis 0 as memory has them: longest stride outermost, lowest address first.
 
-    Axes along which nothing moves are outside all others, or inside where they repeat elements 32 times and more.
     `strides` are those of the array being folded, where x is its mask.
     """
     strides = strides or x.strides
-    folded = [axis % x.ndim for axis in axes]
-    still = math.inf if math.prod(x.shape[axis] for axis in folded if not strides[axis]) < 32 else 0
-    folded.sort(key=lambda axis: (-(abs(strides[axis]) or still), axis))
+    folded = sorted((axis % x.ndim for axis in axes), key=lambda axis: (-abs(strides[axis]), axis))
     kept = [axis for axis in range(x.ndim) if axis not in folded]
     upward = np.flip(x, tuple(axis for axis in folded if strides[axis] < 0))
     count = math.prod(x.shape[axis] for axis in folded)

@@ -216,10 +216,24 @@ int64_t gather_every_second(T* to, const char* from, int64_t count) {
   return i;
 }
 
+// A value in so many places, and perhaps in some behind them.
+template <class T>
+FW_INLINE void repeat_value(T* to, T value, int64_t count) {
+  using Word = typename WordOf<sizeof(T)>::type;
+  constexpr int N = native<Word>;
+  const auto repeated = std::bit_cast<Word>(value) - typename VectorOf<Word, N>::type{};
+  for (int64_t i = 0; i < count; i += N) store_vector(to + i, repeated);
+}
+
 // Lines of so many elements, `apart` from each other, each into a row that has `room` for it.
 template <class T, class S, bool swapped>
 void gather(T* to, int64_t room, const char* from, int64_t stride, int64_t count, int64_t apart, int64_t lines) {
   constexpr int64_t few = 16;
+  if (stride == 0) {  // what goes beyond a row is written over by the next ones
+    for (const T* const end = to + (lines - 1) * room + count; to + count + vector_bytes / int64_t{sizeof(T)} <= end; --lines, from += apart, to += room) {
+      repeat_value(to, converted<T>(read<S, swapped>(from)), count);
+    }
+  }
   for (; lines > 0; --lines, from += apart, to += room) {
     if (count >= few) {
       gather_line<T, S, swapped>(to, from, stride, count);

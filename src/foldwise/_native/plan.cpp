@@ -20,10 +20,8 @@ Axis ascending(Plan& plan, Beside& beside, Axis axis, bool moves_out, int64_t Ax
   return {axis.size, -axis.x, -axis.mask, moves_out ? -axis.out : 0};
 }
 
-// Axes that do not move in memory go outside: they repeat the work, they do not shape it. Folded ones that repeat an element so many
-// times go inside.
+// Where axes go that do not move in memory. Kept ones go outside: they repeat the work, they do not shape it.
 constexpr int64_t outside = std::numeric_limits<int64_t>::max(), inside = 0;
-constexpr int64_t repeated_at_once = 32;
 
 // Outermost first; axes of one stride keep their order.
 void insert_by_stride(Axis* axes, int& rank, const Axis& axis, int64_t still) {
@@ -117,18 +115,13 @@ void repeat_along(char* out, const ResultAxis* axes, int rank, const ResultAxis*
 void lay_out(ReducePlan& plan, const Geometry& g, uint64_t folded) {
   plan.kept_rank = plan.fold_rank = plan.repeated_rank = 0;
   plan.count = plan.outputs = 1;
-  int64_t repeats = 1;
-  for (int a = 0; a < g.rank; ++a) {
-    if (folded >> a & 1 && g.x[a] == 0) repeats *= g.shape[a];
-  }
-  const int64_t still = repeats >= repeated_at_once ? inside : outside;
   for (int a = 0; a < g.rank; ++a) {
     const bool fold = folded >> a & 1;
     (fold ? plan.count : plan.outputs) *= g.shape[a];
     if (g.shape[a] == 1) continue;
     const Axis axis = ascending(plan, plan.source.mask, {g.shape[a], g.x[a], g.mask ? g.mask[a] : 0, fold ? 0 : g.out[a]}, !fold);
     if (fold) {
-      insert_by_stride(plan.fold, plan.fold_rank, axis, still);
+      insert_by_stride(plan.fold, plan.fold_rank, axis, inside);
     } else if (axis.x == 0 && axis.mask == 0 && plan.sink.kept == Kept::result) {
       plan.repeated[plan.repeated_rank++] = axis;
       plan.outputs /= axis.size;
