@@ -60,18 +60,18 @@ struct Arg : ArgColumns<S, A, largest> {
     const bool together = inner && !plan.nest_rank && inner->size >= fewest_columns &&
                           (std::abs(inner->x) < std::abs(plan.along.x) || count <= short_line);
     if (together && count <= std::numeric_limits<Index>::max()) this->columns(*inner);
-    else if (!searches_as_they_lie()) lines();
+    else if (!searches_in_their_own_dtype()) lines();
     return true;
   }
 
-  // Lines of integers that are widened to these elsewhere, where they are gathered also.
-  bool searches_as_they_lie() const {
+  // Lines of integers that are widened to these elsewhere.
+  bool searches_in_their_own_dtype() const {
     if constexpr (small || !std::is_same_v<S, int64_t>) return false;
-    else if (plan.source.direct || plan.source.swapped) return false;
+    else if (plan.source.direct) return false;
     else return with_type(plan.source.dtype, [&](auto sample) {
       using Read = std::conditional_t<std::is_same_v<decltype(sample), bool>, std::uint8_t, decltype(sample)>;
       constexpr bool is_shorter = std::is_integral_v<Read> && sizeof(Read) < sizeof(S);
-      if constexpr (is_shorter) Arg<Read, Read, largest>(this->plan, true).lines();
+      if constexpr (is_shorter) Arg<Read, Read, largest>(this->plan, !this->plan.source.swapped).lines();
       return is_shorter;
     });
   }
