@@ -183,6 +183,7 @@ bad(NAMES, fw.DtypeError, "text", "x|accepted", "words")
 # the Array API's scans
 bad(STANDARD, fw.AxisError, "no axis", "axis|rank 2|-2..1", SQUARE)
 bad(STANDARD, fw.AxisError, "no axis of rank 0", "x of rank 0 has no axis|rank 1 or more", np.float32(1))
+bad(STANDARD, fw.AxisError, "axis of rank 0", "x of rank 0 has no axis|rank 1 or more", 3, axis=0)
 bad(STANDARD, fw.AxisError, "axis too large", "axis 2|rank 2|-2..1", SQUARE, axis=2)
 bad(STANDARD, fw.DtypeError, "complex", "complex64|accepted", np.ones(2, "c8"))
 bad(STANDARD, fw.ArgumentError, "flag", "include_initial|True", np.ones(2), include_initial="no")

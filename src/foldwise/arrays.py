@@ -404,24 +404,24 @@ def logcumsumexp(
 
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
     """The Array API's running sum: `axis` may be left out for one dimension only."""
-    at = _standard_axis("cumulative_sum", x, axis)
-    return scan(_CUMULATIVE_SUM, x, at, dtype, None, False, False, include_initial, "wrap", "default")
+    array, at = _along("cumulative_sum", x, axis)
+    return scan(_CUMULATIVE_SUM, array, at, dtype, None, False, False, include_initial, "wrap", "default")
 
 
 def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
     """The Array API's running product: `axis` may be left out for one dimension only."""
-    at = _standard_axis("cumulative_prod", x, axis)
-    return scan(_CUMULATIVE_PROD, x, at, dtype, None, False, False, include_initial, "wrap", "default")
+    array, at = _along("cumulative_prod", x, axis)
+    return scan(_CUMULATIVE_PROD, array, at, dtype, None, False, False, include_initial, "wrap", "default")
 
 
-def _standard_axis(name: str, x: Any, axis: int | None) -> int | None:
-    if axis is not None:
-        return axis
-    rank = x.ndim if home(x) else as_array(name, x).ndim
-    if rank == 1:
-        return 0
+def _along(name: str, x: Any, axis: int | None) -> tuple[Any, int]:
+    """x as what has axes, and the one to go along."""
+    array = x if home(x) else as_array(name, x)
+    rank = array.ndim
     if not rank:
         raise AxisError(f"{name}: x of rank 0 has no axis to go along; give one of rank 1 or more, as in [x]")
-    raise AxisError(
-        f"{name}: axis must be given for rank {rank} (accepted: {-rank}..{rank - 1}; only rank 1 has a default)"
-    )
+    if axis is None and rank > 1:
+        raise AxisError(
+            f"{name}: axis must be given for rank {rank} (accepted: {-rank}..{rank - 1}; only rank 1 has a default)"
+        )
+    return array, 0 if axis is None else axis

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from .operators.infer import Inferred, infer, without
 from .operators.schema import Input
 
 Array = NDArray[Any]
+Run = TypeVar("Run", bound=Callable[..., Any])
 
 
 def operator(
@@ -44,27 +45,40 @@ def operators() -> tuple[Schema, ...]:
 class Operator:
     """A callable version of an operator. Inputs go by place or by name, attributes by name."""
 
-    __slots__ = ("lenient", "schema")
+    __slots__ = ("_ready", "lenient", "schema")
 
     def __init__(self, schema: Schema, lenient: bool = False) -> None:
         self.schema = schema
         self.lenient = lenient
+        self._ready: dict[Any, Callable[[Array], Array]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Operator, (self.schema, self.lenient)
 
     def __call__(self, *inputs: Any, **named: Any) -> Array:
         """The operator's one output."""
+        key = None if self.lenient else call_key(inputs, named)
+        run = self._ready.get(key)
+        if run is not None:
+            return run(inputs[0])
+        arrays, tensors, attributes = self._read(inputs, named)
+        asked = request(self.schema, tensors, attributes, self.lenient)
+        return remembered(self._ready, key, prepared(self.schema, asked, arrays[0]))(arrays[0])
+
+    def _read(
+        self, inputs: Sequence[Any], named: Mapping[str, Any]
+    ) -> tuple[list[Any], list[Tensor | None], dict[str, Any]]:
+        """The inputs as arrays, what they show, and the attributes."""
         given, attributes = self._sorted(inputs, named)
         arrays = [
             None if each is None else self._array(place, each)
             for place, each in zip(self.schema.inputs, given, strict=False)
         ]
-        tensors = [None if array is None else tensor_of(array, array.ndim < 2) for array in arrays[1:]]
-        x = arrays[0] if arrays else None
-        shown = None if x is None else tensor_of(x, False)
+        tensors = [
+            None if array is None else tensor_of(array, i > 0 and array.ndim < 2) for i, array in enumerate(arrays)
+        ]
         # Tensors beyond the schema's places are counted, not read.
-        surplus = [None] * (len(given) - len(arrays))
-        asked = request(self.schema, [shown, *tensors, *surplus], attributes, self.lenient)
-        assert x is not None
-        return prepared(self.schema, asked, x)(x)
+        return arrays, [*tensors, *[None] * (len(given) - len(arrays))], attributes
 
     def infer(self, types: Sequence[Any], shapes: Sequence[Any], **named: Any) -> Inferred:
         """The result's dtype and shape, from the inputs' dtypes and shapes.
@@ -150,6 +164,49 @@ class Operator:
 
     def __str__(self) -> str:
         return str(self.schema)
+
+
+_KEPT = 64
+"""So many kinds of calls are remembered; then all are forgotten."""
+
+
+def remembered(known: dict[Any, Run], key: Any, run: Run) -> Run:
+    """What runs a kind of call, kept for the next one where the kind has a key."""
+    if key is not None:
+        if len(known) >= _KEPT:
+            known.clear()
+        known[key] = run
+    return run
+
+
+_MOST_VALUES = 64
+"""No tensor has more axes to name."""
+
+
+def call_key(inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """All that decides what runs a call; None where that takes a closer look.
+
+    Of the first input these are dtype and rank: where it holds elements, its lengths decide nothing.
+    """
+    if not inputs or type(inputs[0]) is not np.ndarray or not inputs[0].size:
+        return None
+    key: list[Any] = [inputs[0].dtype, inputs[0].ndim]
+    for each in inputs[1:]:
+        key.append(_plain_value(each))
+    for name, each in named.items():
+        key += name, _plain_value(each)
+    return None if () in key else tuple(key)
+
+
+def _plain_value(given: Any) -> tuple[Any, ...]:
+    """Type and value, as True equals 1 and 1.0; empty where one of them is not plain."""
+    kind = type(given)
+    if kind is np.ndarray:
+        return (given.dtype, given.shape, given.tobytes()) if given.size <= _MOST_VALUES else ()
+    if kind is int or kind is bool or given is None:
+        return kind, given
+    plain_list = (kind is list or kind is tuple) and len(given) <= _MOST_VALUES and all(type(n) is int for n in given)
+    return (kind, *given) if plain_list else ()
 
 
 def tensor_of(array: Array, with_values: bool) -> Tensor:

@@ -6,15 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from foldwise.errors import AxisError
-from foldwise.operation import prepared, prepared_together, tensor_of
+from foldwise.operation import call_key, prepared, prepared_together, remembered, tensor_of
 from foldwise.operators import Schema
 from foldwise.operators.call import Request, Tensor, request
 
 from .graph import Array
 
 _MOST_AXES = 64
-_KEPT = 64
-"""So many dtypes and shapes are remembered; then all are forgotten."""
 
 
 class Folding:
@@ -24,12 +22,16 @@ class Folding:
         self.schema = schema
         self.attributes = attributes
         self.lenient = lenient
+        self._ready: dict[Any, Callable[[Array], Array]] = {}
 
-    def __call__(self, *inputs: Array | None) -> Array:
+    def __call__(self, *inputs: Any) -> Array:
         """The node's output."""
-        asked = self.asked(inputs)
-        assert inputs[0] is not None
-        return prepared(self.schema, asked, inputs[0])(inputs[0])
+        key = None if self.lenient else call_key(inputs, {})
+        run = self._ready.get(key)
+        if run is None:
+            asked = self.asked(inputs)
+            run = remembered(self._ready, key, prepared(self.schema, asked, inputs[0]))
+        return run(inputs[0])
 
     def asked(self, inputs: Sequence[Array | None]) -> Request:
         """What the node asks for. Inputs beyond the first are axes, whose values count."""
@@ -53,7 +55,7 @@ class FixedFolding:
         key = x.dtype, x.shape
         run = self._ready.get(key)
         if run is None:
-            run = _remembered(self._ready, key, prepared(self.folding.schema, self.asked(x), x))
+            run = remembered(self._ready, key, prepared(self.folding.schema, self.asked(x), x))
         return run(x)
 
     def asked(self, x: Array) -> Request:
@@ -74,16 +76,9 @@ class Siblings:
         run = self._ready.get(key)
         if run is None:
             asked = [(each.folding.schema, each.asked(x)) for each in self.foldings]
-            run = _remembered(self._ready, key, prepared_together(asked, x))
+            run = remembered(self._ready, key, prepared_together(asked, x))
         return run(x)
 
 
 def _shown(x: Array | None, with_values: bool) -> Tensor | None:
     return None if x is None else tensor_of(x, with_values and x.ndim < 2)
-
-
-def _remembered(known: dict[Any, Any], key: Any, run: Any) -> Any:
-    if len(known) >= _KEPT:
-        known.clear()
-    known[key] = run
-    return run
