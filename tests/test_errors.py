@@ -136,7 +136,7 @@ bad(STARTED, fw.ArgumentError, "initial list", "initial|list|number", SQUARE, in
 bad(STARTED, fw.ArgumentError, "initial array", "initial|ndarray|number", SQUARE, initial=np.ones(3))
 bad(STARTED, fw.ArgumentError, "initial of one element", "initial|ndarray|number", SQUARE, initial=np.ones(1))
 for no_number in (b"3", bytearray(b"3"), memoryview(b"3"), np.array("3"), np.str_("3"), np.complex128(1 + 2j),
-                  np.array(1j), np.ma.masked, np.ma.masked_array(3, True), np.timedelta64(3)):  # fmt: skip
+                  np.array(1j), np.ma.masked, np.ma.masked_array(3, True), np.timedelta64(3, "s")):  # fmt: skip
     bad(STARTED, fw.ArgumentError, f"initial {type(no_number)}", "initial|number", SQUARE, initial=no_number)
     bad(STARTED, fw.ArgumentError, f"integer {type(no_number)}", "initial|integer", WHOLE, initial=no_number)
 bad(STARTED, fw.ArgumentError, "initial fraction", "initial|1.5|float|int", WHOLE, initial=1.5)

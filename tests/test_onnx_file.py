@@ -394,6 +394,8 @@ def test_versions_that_are_not_known() -> None:
 def test_what_cannot_be_loaded_at_all(tmp_path: Path) -> None:
     with pytest.raises(fw.ModelError, match="there is no file"):
         fw.load(tmp_path / "none.onnx")
+    with pytest.raises(fw.ModelError, match="there is no file"):
+        fw.load("no\0name.onnx")
     with pytest.raises(fw.ModelError, match=r"there is no file .*: it is a folder or a device"):
         fw.load(tmp_path)
     with pytest.raises(fw.ModelError, match="cannot be read: File name too long"):

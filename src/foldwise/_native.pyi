@@ -18,8 +18,8 @@ _Job = tuple[int, int, int, int]
 _Finish = tuple[float, int, int, int, int]
 """The initial value as float and as 64-bit pattern, the limits that integers are judged by, and the ending."""
 
-_Route = tuple[int, int, int, int, float, int]
-"""A row and a column of the table, the dtype that comes out, the ending, the start as float and as 64-bit pattern."""
+_Route = tuple[int, int, int, _Finish]
+"""A row and a column of the table, the dtype that comes out, and how it ends."""
 
 _Node = tuple[_Route, bool, bool, bool, bool, tuple[int, ...]]
 """What a node comes to: its route (a row of -1: Python runs it), whether folded axes are kept, whether no named axis
@@ -81,9 +81,10 @@ def keep_memory(most: int, /) -> None: ...
 def configure(
     numbers: tuple[int, ...],
     entrances: int,
-    route: Callable[[int, int, int, int], _Route],
+    route: Callable[[int, int, int, str, str], _Route],
     general: tuple[Callable[..., Any], ...],
-    words: tuple[str, str, str],
+    overflows: tuple[str, str, str],
+    accuracies: tuple[str, str],
     /,
 ) -> None: ...
 def declare_operators(operators: tuple[_Operator, ...], /) -> int: ...

@@ -98,7 +98,8 @@ class Reduce(NamedTuple):
         source, in_floats = dtype_of(x), self.result.kind == "f"
         # Integers whose sums are all less than 2**53 are added exactly as doubles, too.
         if source.kind != "f" and in_floats and 8 * source.size + x.size.bit_length() > 53:
-            return self._replace(result=FLOAT64)._by_totals(x, where).astype(NUMPY[self.result.code])
+            with np.errstate(over="ignore"):
+                return self._replace(result=FLOAT64)._by_totals(x, where).astype(NUMPY[self.result.code])
         count = self._replace(fold=SUM, result=INT64).run(where)
         if not in_floats:
             if not count.all():
@@ -453,27 +454,26 @@ def _delivered(target: Array, final: Array | None) -> Array:
 
 # ---- what the core is told
 
-Route = tuple[int, int, int, int, float, int]
+Route = tuple[int, int, int, tuple[float, int, int, int, int]]
 
 
-def route(fold: Fold, source: Dtype, result: Dtype, accuracy: Accuracy, scans: bool = False) -> Route:
+def route(fold: Fold, source: Dtype, result: Dtype, overflow: Overflow, accuracy: Accuracy, scans: bool) -> Route:
     """How the core folds a plain array of that dtype by itself; by no fold (-1) where it does not."""
-    way = _way(fold, source, result, "wrap", 1, accuracy, scans)
+    way = _way(fold, source, result, overflow, 1, accuracy, scans)
     in_steps = accuracy == "exact" and _in_steps(fold, source, result)
     if in_steps or through_floats(fold, result) or (result.kind in "iu" and fold.ending != "none"):
         way = way._replace(kernel=-1)
-    number, integer, _, _, ending = way.finish(fold.start(result))
-    return way.kernel, way.column, result.code, ending, number, integer
+    return way.kernel, way.column, result.code, way.finish(fold.start(result))
 
 
-NOWHERE: Final[Route] = -1, 0, 0, 0, 0.0, 0
+NOWHERE: Final[Route] = -1, 0, 0, (0.0, 0, 0, 0, 0)
 
 
 def configure(functions: int, asked_route: Callable[..., Route], general: dict[str, Callable[..., Any]]) -> None:
     """Tell the core what is declared: dtypes, how many functions, whom it asks for routes, who takes the rest."""
     numbers = tuple(numpy.num for numpy in NUMPY)
-    words = "wrap", "default", "exact"
-    _native.configure(numbers, functions, asked_route, tuple(general[kind] for kind in CORE), words)
+    overflows, accuracies = arguments.OVERFLOWS, ("default", "exact")
+    _native.configure(numbers, functions, asked_route, tuple(general[kind] for kind in CORE), overflows, accuracies)
 
 
 Call = Callable[..., Any]

@@ -6,8 +6,10 @@ The core answers the plainest calls by itself; the functions called general here
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+import numpy as np
+
 from . import arguments, dtypes, engine
-from .arguments import as_array, flag, normalised_axes, one_axis
+from .arguments import Accuracy, Overflow, as_array, flag, normalised_axes, one_axis
 from .engine import INT64, Arg, Reduce, Scan
 from .errors import ArgumentError, DtypeError, OptionError
 from .folds import FOLDS, PLACES
@@ -30,7 +32,7 @@ def entrance(name: str) -> int:
 # ---- arguments that are not plain
 #
 # What the core takes after the entrance is what these take, in their order; a default stands for what a public function
-# does not have.
+# does not have. What is no array comes here as one.
 
 
 def reduce_general(
@@ -48,21 +50,20 @@ def reduce_general(
     """What `reduce` does with any but the plainest arguments: check them all, then run."""
     name, fold = ENTRANCES[code]
     far = home(x)
-    array = x if far else as_array(name, x)
-    source = arguments.accepted(name, array)
-    axes = normalised_axes(name, axis, array.ndim)
+    source = arguments.accepted(name, x)
+    axes = normalised_axes(name, axis, x.ndim)
     result = arguments.chosen_dtype(name, fold, source, dtype, overflow)
     keep = flag(name, "keepdims", keepdims)
     start = arguments.initial_value(name, initial, result, source, overflow)
     reduction = Reduce(fold, axes, result, keep, start, overflow, arguments.chosen_accuracy(name, accuracy))
     if far:
         return far.reduce(name, reduction, x, out, where)
-    mask = None if where is None else arguments.mask_for(name, where, array)
+    mask = None if where is None else arguments.mask_for(name, where, x)
     if out is not None:
-        arguments.check_out(name, out, reduction.shape_for(array.shape), result, fold)
-        if arguments.overlap(array, out) or (mask is not None and arguments.overlap(mask, out)):
+        arguments.check_out(name, out, reduction.shape_for(x.shape), result, fold)
+        if arguments.overlap(x, out) or (mask is not None and arguments.overlap(mask, out)):
             raise OptionError(f"{name}: out shares memory with the input; give another array, or leave out= away")
-    folded = reduction.run(array, out, mask)
+    folded = reduction.run(x, out, mask)
     return folded if out is not None or folded.ndim else folded[()]
 
 
@@ -81,13 +82,12 @@ def scan_general(
     """What `scan` does with any but the plainest arguments: check them all, then run."""
     name, fold = ENTRANCES[code]
     far = home(x)
-    array = x if far else as_array(name, x)
-    source = arguments.accepted(name, array)
-    at = None if axis is None else one_axis(name, "axis", axis, array.ndim)
+    source = arguments.accepted(name, x)
+    at = None if axis is None else one_axis(name, "axis", axis, x.ndim)
     scan = Scan(
         name,
         fold,
-        0 if at is None and array.ndim == 1 else at,
+        0 if at is None and x.ndim == 1 else at,
         arguments.chosen_dtype(name, fold, source, dtype, overflow),
         flag(name, "exclusive", exclusive),
         flag(name, "reverse", reverse),
@@ -103,13 +103,13 @@ def scan_general(
     if far:
         return far.scan(name, scan, x, out)
     if out is not None:
-        arguments.check_out(name, out, scan.shape_for(array.shape), scan.result, fold)
-        if arguments.overlap(array, out) and not arguments.same_memory(array, out):
+        arguments.check_out(name, out, scan.shape_for(x.shape), scan.result, fold)
+        if arguments.overlap(x, out) and not arguments.same_memory(x, out):
             raise OptionError(
                 f"{name}: out shares memory with the input without being the same array; give another array, "
                 f"or leave out= away"
             )
-    return scan.run(array, out)
+    return scan.run(x, out)
 
 
 def place_general(
@@ -118,17 +118,16 @@ def place_general(
     """What `place` does with any but the plainest arguments: check them all, then run."""
     name, fold = ENTRANCES[code]
     far = home(x)
-    array = x if far else as_array(name, x)
-    arguments.accepted(name, array)
-    axes = tuple(range(array.ndim)) if axis is None else (one_axis(name, "axis", axis, array.ndim),)
+    arguments.accepted(name, x)
+    axes = tuple(range(x.ndim)) if axis is None else (one_axis(name, "axis", axis, x.ndim),)
     arg = Arg(fold, axes, flag(name, "keepdims", keepdims), flag(name, "select_last_index", select_last_index))
     if far:
         return far.place(name, arg, x, out)
     if out is not None:
-        arguments.check_out(name, out, arg.shape_for(array.shape), INT64, fold)
-        if arguments.overlap(array, out):
+        arguments.check_out(name, out, arg.shape_for(x.shape), INT64, fold)
+        if arguments.overlap(x, out):
             raise OptionError(f"{name}: out shares memory with the input; give another array, or leave out= away")
-    found = arg.run(array, out)
+    found = arg.run(x, out)
     return found if out is not None or found.ndim else found[()]
 
 
@@ -144,9 +143,8 @@ def many_general(
     """What `many` does with any but the plainest arguments: check them all, then run."""
     name = "reduce_many"
     far = home(x)
-    array = x if far else as_array(name, x)
-    source = arguments.accepted(name, array)
-    axes = normalised_axes(name, axis, array.ndim)
+    source = arguments.accepted(name, x)
+    axes = normalised_axes(name, axis, x.ndim)
     keep = flag(name, "keepdims", keepdims)
     accepted = ", ".join(known)
     try:
@@ -168,8 +166,8 @@ def many_general(
     if far:
         folded: tuple[Any, ...] = far.many(name, reductions, x, where)
         return folded
-    mask = None if where is None else arguments.mask_for(name, where, array)
-    return tuple(done if done.ndim else done[()] for done in engine.run_together(reductions, array, mask))
+    mask = None if where is None else arguments.mask_for(name, where, x)
+    return tuple(done if done.ndim else done[()] for done in engine.run_together(reductions, x, mask))
 
 
 # ---- into the core
@@ -182,19 +180,31 @@ _GENERAL: Final[dict[str, Callable[..., Any]]] = {
 }
 
 
-def _route(function: int, source: int, result: int, exactly: int) -> engine.Route:
+def _route(function: int, source: int, result: int, overflow: Overflow, accuracy: Accuracy) -> engine.Route:
     """From a dtype into another, or (past the last) into what the function gives when nobody says."""
     name, fold = ENTRANCES[function]
     read, unsaid = dtypes.TABLE[source], result == len(dtypes.TABLE)
     try:
-        chosen = None if unsaid else arguments.chosen_dtype(name, fold, read, arguments.NUMPY[result], "wrap")
-    except DtypeError:
+        chosen = None if unsaid else arguments.NUMPY[result]
+        written = fold.result(read) if fold in PLACES else arguments.chosen_dtype(name, fold, read, chosen, overflow)
+    except (DtypeError, OptionError):
         return engine.NOWHERE  # where it is said why
-    written = chosen or fold.result(read)
-    return engine.route(fold, read, written, "exact" if exactly else "default", scans=name != fold.name)
+    return engine.route(fold, read, written, overflow, accuracy, name != fold.name)
 
 
-engine.configure(len(ENTRANCES), _route, _GENERAL)
+def _with_arrays(kind: str) -> Callable[..., Any]:
+    """A general function for arrays, in memory or not; whatever else is read as one and tried by the core again."""
+    general, core = _GENERAL[kind], engine.CORE[kind][0]
+
+    def taken(code: Any, x: Any, *others: Any) -> Any:
+        if type(x) is np.ndarray or home(x):
+            return general(code, x, *others)
+        return core(code, as_array("reduce_many" if kind == "many" else ENTRANCES[code][0], x), *others)
+
+    return taken
+
+
+engine.configure(len(ENTRANCES), _route, {kind: _with_arrays(kind) for kind in _GENERAL})
 
 reduce: Final = engine.CORE["reduce"][0]
 scan: Final = engine.CORE["scan"][0]

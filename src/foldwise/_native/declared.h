@@ -10,22 +10,30 @@
 
 namespace foldwise {
 
-// The way of a fold from a dtype into another: what folds it, what reads it, what comes out, and from what it starts.
+// The way of a fold from a dtype into another: what folds it, what reads it, what comes out, from what it starts, what integers
+// are judged by, and what happens at the end.
+#define FOLDWISE_FINISH "(dKLKi)"
+#define FOLDWISE_ROUTE "(iii" FOLDWISE_FINISH ")"
 struct Route {
   int fold, column;
   int out;  // dtype code
-  int ending;
   double number;
-  uint64_t integer;
+  unsigned long long integer;
+  long long lowest;
+  unsigned long long highest;
+  int ending;
 
-  Finish finish() const { return {number, integer, 0, 0, static_cast<Ending>(ending)}; }
+  Finish finish() const { return {number, integer, lowest, highest, static_cast<Ending>(ending)}; }
 };
 
-// A public function: its routes from each dtype into each, or into what it gives when nobody says (the last), by default and
-// exactly. What has not been asked for yet is null. No fold (-1): that way is not for the core alone.
+// How a function folds: as it does by default, exactly, or with integers judged.
+enum Manner { plainly, exactly, saturating, raising, manner_count };
+
+// A public function: its routes from each dtype into each, or into what it gives when nobody says (the last), in each manner.
+// What has not been asked for yet is null. No fold (-1): that way is not for the core alone.
 struct Entrance {
   static constexpr int unsaid = dtype_count;
-  std::atomic<const Route*> routes[2][dtype_count][dtype_count + 1];
+  std::atomic<const Route*> routes[manner_count][dtype_count][dtype_count + 1];
 };
 
 constexpr int most_entrances = 64;
@@ -39,7 +47,8 @@ struct Declared {
   PyObject* general_scan;
   PyObject* general_place;
   PyObject* general_many;
-  PyObject *wrap, *by_default, *exactly;  // the strings "wrap", "default", "exact"
+  PyObject *wrap, *saturate, *raise;  // the strings that these are, interned
+  PyObject *by_default, *exact;       // "default", "exact"
 };
 
 inline Declared declared;

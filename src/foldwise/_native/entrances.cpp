@@ -3,6 +3,8 @@
 #define NO_IMPORT_ARRAY
 #include "entrances.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "jobs.h"
@@ -54,21 +56,30 @@ int named_code(PyObject* dtype) {
   return code;
 }
 
+// How a call folds; `manner_count` where the general path must look at it.
+Manner manner_of(PyObject* overflow, PyObject* accuracy) {
+  if (overflow == declared.wrap && accuracy == declared.exact) return exactly;
+  if (accuracy != declared.by_default) return manner_count;
+  return overflow == declared.wrap       ? plainly
+         : overflow == declared.saturate ? saturating
+         : overflow == declared.raise    ? raising
+                                         : manner_count;
+}
+
 // What Python says the first time that a route is wanted; null with an error set where it does not.
-const Route* asked_route(long entrance, int code, int result, bool exactly) {
-  PyObject* answer = PyObject_CallFunction(declared.route, "liii", entrance, code, result, int{exactly});
-  unsigned long long integer;
+const Route* asked_route(long entrance, int code, int result, Manner manner) {
+  PyObject* overflow = manner == saturating ? declared.saturate : manner == raising ? declared.raise : declared.wrap;
+  PyObject* accuracy = manner == exactly ? declared.exact : declared.by_default;
+  PyObject* answer = PyObject_CallFunction(declared.route, "liiOO", entrance, code, result, overflow, accuracy);
   Route route;
-  const bool understood = answer && PyArg_ParseTuple(answer, "iiiidK", &route.fold, &route.column, &route.out, &route.ending,
-                                                     &route.number, &integer);
+  const bool understood = answer && PyArg_Parse(answer, FOLDWISE_ROUTE, &route.fold, &route.column, &route.out, &route.number,
+                                                &route.integer, &route.lowest, &route.highest, &route.ending);
   Py_XDECREF(answer);
-  if (!understood) return nullptr;
-  route.integer = integer;
-  return new Route(route);
+  return understood ? new Route(route) : nullptr;
 }
 
 // The route of an entrance; null with an error set, or with none where the general path must look at it.
-const Route* route_for(PyObject* entrance, int code, PyObject* dtype = Py_None, PyObject* accuracy = declared.by_default) {
+const Route* route_for(PyObject* entrance, int code, PyObject* dtype = Py_None, Manner manner = plainly) {
   const long number = PyLong_AsLong(entrance);
   if (number < 0 || number >= declared.entrance_count) {
     if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "there is no entrance %ld", number);
@@ -76,10 +87,9 @@ const Route* route_for(PyObject* entrance, int code, PyObject* dtype = Py_None, 
   }
   const int result = dtype == Py_None ? Entrance::unsaid : named_code(dtype);
   if (result < 0) return nullptr;
-  const bool exactly = accuracy == declared.exactly;
-  std::atomic<const Route*>& known = declared.entrances[number].routes[exactly][code][result];
+  std::atomic<const Route*>& known = declared.entrances[number].routes[manner][code][result];
   const Route* route = known.load(std::memory_order_acquire);
-  if (!route && (route = asked_route(number, code, result, exactly))) {
+  if (!route && (route = asked_route(number, code, result, manner))) {
     const Route* first = nullptr;
     if (!known.compare_exchange_strong(first, route)) delete std::exchange(route, first);
   }
@@ -91,8 +101,6 @@ bool takes(const char* name, Py_ssize_t wanted, Py_ssize_t given) {
   return given == wanted;
 }
 
-bool is_wrap(PyObject* overflow) { return overflow == declared.wrap; }
-bool is_accuracy(PyObject* word) { return word == declared.by_default || word == declared.exactly; }
 bool is_flag(PyObject* object) { return object == Py_False || object == Py_True; }
 
 // A call as the functions below get it, and what all of them look at.
@@ -107,7 +115,84 @@ struct Call {
 
   int rank() const { return PyArray_NDIM(x); }
   PyObject* general(PyObject* function) const { return PyObject_Vectorcall(function, args, count, nullptr); }
+  // There is no plain place for the result, or no room: the general path makes it, or says whose result has none.
+  PyObject* without_result(PyObject* function) const {
+    PyErr_Clear();
+    return general(function);
+  }
 };
+
+// Over no axis a sum copies its element, the sign of a zero included, if it starts from what changes nothing.
+bool is_sum(const Route& route) {
+  const auto fold = static_cast<FoldId>(route.fold);
+  return fold == FoldId::sum || fold == FoldId::exact_sum;
+}
+
+// Whether a number that a fold begins with is plain: a float for floats, an integer in its range for integers.
+bool begins_with(PyObject* initial, const Route& route, Manner manner, Finish* finish) {
+  const Dtype out = static_cast<Dtype>(route.out);
+  int beyond = 0;
+  if (is_float(out)) {
+    if (!PyFloat_CheckExact(initial) && !(PyLong_CheckExact(initial) && manner == plainly)) return false;
+    const double number = PyFloat_AsDouble(initial);
+    if (PyErr_Occurred()) {
+      PyErr_Clear();
+      return false;
+    }
+    finish->number = std::isnan(number) ? NAN : manner == exactly ? number + 0.0 : number;
+    return true;
+  }
+  if (!PyLong_CheckExact(initial) || manner != plainly || out == Dtype::boolean) return false;
+  const long long integer = PyLong_AsLongLongAndOverflow(initial, &beyond);
+  const int bits = 8 * static_cast<int>(item_size(out)) - (out < Dtype::uint8);
+  const bool fits = !beyond && (integer < 0 ? out < Dtype::uint8 && integer >= -(__int128{1} << bits) : integer < __int128{1} << bits);
+  finish->number = static_cast<double>(integer);
+  finish->integer = integer;
+  return fits;
+}
+
+// What is chosen of x: nothing said, or a plain array of bools of whatever shape becomes that of x.
+struct Chosen {
+  View view{};
+  bool plain = true;
+  int64_t strides[max_rank];
+
+  Chosen(PyObject* where, PyArrayObject* x) {
+    if (where == Py_None) return;
+    PyArrayObject* array = reinterpret_cast<PyArrayObject*>(where);
+    const int rank = PyArray_NDIM(x);
+    plain = PyArray_CheckExact(where) && PyArray_TYPE(array) == NPY_BOOL && PyArray_NDIM(array) <= rank;
+    for (int a = 0, o = plain ? PyArray_NDIM(array) - rank : 0; plain && a < rank; ++a, ++o) {
+      const npy_intp length = o < 0 ? 1 : PyArray_DIM(array, o);
+      plain = length == 1 || length == PyArray_DIM(x, a);
+      strides[a] = length == 1 ? 0 : PyArray_STRIDE(array, o);
+    }
+    if (plain) view = {PyArray_BYTES(array), false, rank, PyArray_DIMS(x), strides};
+  }
+
+  const View* mask() const { return view.data ? &view : nullptr; }
+  // Whether a route takes it: a mean must know how many were chosen.
+  bool goes(const Route& route) const {
+    const Ending ending = static_cast<Ending>(route.ending);
+    return !view.data || (ending != Ending::mean && ending != Ending::ratio);
+  }
+  // Whether results may be written into what was given.
+  bool apart(PyObject* where, PyObject* out) const {
+    return !view.data || out == Py_None || !PyArray_Check(out) ||
+           !extent_of(reinterpret_cast<PyArrayObject*>(where)).meets(extent_of(reinterpret_cast<PyArrayObject*>(out)));
+  }
+};
+
+// Whether `out` is the array x itself, or one just like it in the same place.
+bool same_memory(PyObject* out, PyArrayObject* x) {
+  if (plain_code(out) < 0) return false;
+  PyArrayObject* array = reinterpret_cast<PyArrayObject*>(out);
+  const int rank = PyArray_NDIM(x);
+  return PyArray_BYTES(array) == PyArray_BYTES(x) && PyArray_TYPE(array) == PyArray_TYPE(x) && PyArray_NDIM(array) == rank &&
+         PyArray_ISNOTSWAPPED(array) && PyArray_ISNOTSWAPPED(x) && PyArray_ISWRITEABLE(array) &&
+         PyArray_CompareLists(PyArray_DIMS(array), PyArray_DIMS(x), rank) &&
+         PyArray_CompareLists(PyArray_STRIDES(array), PyArray_STRIDES(x), rank);
+}
 
 // Whether the general path must see to it: means of so many integers need more than 64 bits on the way.
 bool too_many(const Route& route, PyArrayObject* x) {
@@ -137,14 +222,16 @@ PyObject* handed_back(PyArrayObject* out, PyObject* given) {
 }
 
 // The results of several folds over the same axes.
-PyObject* reduce_together(const Call& call, PyObject* names, uint64_t folded) {
+PyObject* reduce_together(const Call& call, PyObject* names, uint64_t folded, const Chosen& chosen) {
   const Py_ssize_t folds = PyTuple_GET_SIZE(names);
   std::vector<const Route*> routes(folds);
   for (Py_ssize_t i = 0; i < folds; ++i) {
     PyObject* name = PyTuple_GET_ITEM(names, i);
     PyObject* number = PyUnicode_CheckExact(name) ? PyDict_GetItemWithError(call.args[0], name) : nullptr;
     routes[i] = number ? route_for(number, call.code) : nullptr;
-    if (!routes[i] || too_many(*routes[i], call.x)) return PyErr_Occurred() ? nullptr : call.general(declared.general_many);
+    if (!routes[i] || too_many(*routes[i], call.x) || !chosen.goes(*routes[i])) {
+      return PyErr_Occurred() ? nullptr : call.general(declared.general_many);
+    }
   }
   std::vector<Result> each(folds, Result(call, folded, call.args[4]));
   if (each.empty() || each[0].empty) return call.general(declared.general_many);
@@ -156,8 +243,8 @@ PyObject* reduce_together(const Call& call, PyObject* names, uint64_t folded) {
     else PyTuple_SET_ITEM(results, i, reinterpret_cast<PyObject*>(out));
     if (out) asked.push_back({job_of(*routes[i], call.code), {PyArray_BYTES(out), each[i].strides}, routes[i]->finish()});
   }
-  if (!results) return nullptr;
-  reduce_array(call.x, nullptr, folded, asked.data(), static_cast<int>(folds));
+  if (!results) return call.without_result(declared.general_many);
+  reduce_array(call.x, chosen.mask(), folded, asked.data(), static_cast<int>(folds));
   for (Py_ssize_t i = 0; i < folds; ++i) {
     PyTuple_SET_ITEM(results, i, PyArray_Return(reinterpret_cast<PyArrayObject*>(PyTuple_GET_ITEM(results, i))));
   }
@@ -171,16 +258,23 @@ PyObject* reduce(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (!takes("reduce", 10, count)) return nullptr;
   const Call call(args, count);
   uint64_t folded;
-  const bool plain = call.code >= 0 && is_flag(args[5]) && args[6] == Py_None &&
-                     args[7] == Py_None && is_wrap(args[8]) && is_accuracy(args[9]) && plain_axes(args[2], call.rank(), &folded) && folded;
-  const Route* route = plain ? route_for(args[0], call.code, args[3], args[9]) : nullptr;
+  const Manner manner = manner_of(args[8], args[9]);
+  bool plain = call.code >= 0 && is_flag(args[5]) && manner != manner_count && plain_axes(args[2], call.rank(), &folded);
+  const Route* route = plain ? route_for(args[0], call.code, args[3], manner) : nullptr;
   if (!route || too_many(*route, call.x)) return PyErr_Occurred() ? nullptr : call.general(declared.general_reduce);
+  const Chosen chosen(args[7], call.x);
+  Finish finish = route->finish();
+  if (!folded && !chosen.view.data && is_sum(*route)) finish.number = -0.0;
+  plain = chosen.plain && chosen.goes(*route) && chosen.apart(args[7], args[4]) &&
+          (args[6] == Py_None || begins_with(args[6], *route, manner, &finish)) && (manner != raising || args[4] == Py_None);
   Result result(call, folded, args[5]);
-  PyArrayObject* out = result.array(route->out, args[4]);
-  if (!out) return PyErr_Occurred() ? nullptr : call.general(declared.general_reduce);
-  Reduced asked{job_of(*route, call.code), {PyArray_BYTES(out), result.strides}, route->finish()};
-  reduce_array(call.x, nullptr, folded, &asked, 1);
-  return handed_back(out, args[4]);
+  PyArrayObject* out = plain ? result.array(route->out, args[4]) : nullptr;
+  if (!out) return call.without_result(declared.general_reduce);
+  Reduced asked{job_of(*route, call.code), {PyArray_BYTES(out), result.strides}, finish};
+  reduce_array(call.x, chosen.mask(), folded, &asked, 1);
+  if (asked.fits || manner != raising) return handed_back(out, args[4]);
+  Py_DECREF(out);
+  return call.general(declared.general_reduce);  // which says what has overflowed
 }
 
 // scan(entrance, x, axis, dtype, out, exclusive, reverse, include_initial, overflow, accuracy)
@@ -189,22 +283,27 @@ PyObject* scan(PyObject*, PyObject* const* args, Py_ssize_t count) {
   const Call call(args, count);
   int axis = -1;  // all of them, in C order
   const bool every = args[2] == Py_None;
-  const bool plain = call.code >= 0 && is_flag(args[5]) && is_flag(args[6]) &&
-                     args[7] == Py_False && is_wrap(args[8]) && is_accuracy(args[9]) && PyArray_SIZE(call.x) > 0 && call.rank() > 0 &&
-                     (every || plain_axis(args[2], call.rank(), &axis));
-  const Route* route = plain ? route_for(args[0], call.code, args[3], args[9]) : nullptr;
+  const Manner manner = manner_of(args[8], args[9]);
+  const bool plain = call.code >= 0 && is_flag(args[5]) && is_flag(args[6]) && is_flag(args[7]) && manner != manner_count &&
+                     PyArray_SIZE(call.x) > 0 && call.rank() > 0 && (every || plain_axis(args[2], call.rank(), &axis));
+  const bool exclusive = args[5] == Py_True, one_more = args[7] == Py_True, given = args[4] != Py_None;
+  const Route* route = plain && !(exclusive && one_more) && !(given && manner == raising)
+                           ? route_for(args[0], call.code, args[3], manner) : nullptr;
   if (!route || too_many(*route, call.x)) return PyErr_Occurred() ? nullptr : call.general(declared.general_scan);
-  const npy_intp size = PyArray_SIZE(call.x);
-  const npy_intp* shape = every ? &size : PyArray_DIMS(call.x);
-  const int rank = every ? 1 : call.rank();
-  const bool given = args[4] != Py_None;
-  if (given && !plain_out(args[4], call.x, route->out, rank, shape)) return call.general(declared.general_scan);
+  const int rank = every ? 1 : call.rank(), along = every ? 0 : axis;
+  npy_intp shape[max_rank] = {PyArray_SIZE(call.x)};
+  if (!every) std::copy_n(PyArray_DIMS(call.x), rank, shape);
+  shape[along] += one_more;
+  const bool in_place = given && same_memory(args[4], call.x) && route->out == call.code && !exclusive && !one_more && !route->number;
+  if (given && !in_place && !plain_out(args[4], call.x, route->out, rank, shape)) return call.general(declared.general_scan);
   PyArrayObject* out = given ? reinterpret_cast<PyArrayObject*>(Py_NewRef(args[4]))
                              : new_array(rank, shape, route->out, every ? nullptr : call.x);
-  if (!out) return nullptr;
-  scan_array(job_of(*route, call.code), call.x, axis, {PyArray_BYTES(out), PyArray_STRIDES(out)}, shape[every ? 0 : axis],
-             args[6] == Py_True, args[5] == Py_True, route->finish());
-  return reinterpret_cast<PyObject*>(out);
+  if (!out) return call.without_result(declared.general_scan);
+  const bool fits = scan_array(job_of(*route, call.code), call.x, axis, {PyArray_BYTES(out), PyArray_STRIDES(out)}, shape[along],
+                               args[6] == Py_True, exclusive || one_more, route->finish());
+  if (fits || manner != raising) return reinterpret_cast<PyObject*>(out);
+  Py_DECREF(out);
+  return call.general(declared.general_scan);  // which says what has overflowed
 }
 
 // place(entrance, x, axis, out, keepdims, select_last_index)
@@ -219,7 +318,7 @@ PyObject* place(PyObject*, PyObject* const* args, Py_ssize_t count) {
   const uint64_t every = ~uint64_t{0} >> (64 - call.rank());
   Result result(call, axis < 0 ? every : uint64_t{1} << axis, args[4]);
   PyArrayObject* out = result.array(route->out, args[3]);
-  if (!out) return PyErr_Occurred() ? nullptr : call.general(declared.general_place);
+  if (!out) return call.without_result(declared.general_place);
   scan_array(job_of(*route, call.code), call.x, axis, {PyArray_BYTES(out), result.strides}, 1, false, args[5] == Py_True,
              route->finish());
   return handed_back(out, args[3]);
@@ -231,10 +330,11 @@ PyObject* reduce_many(PyObject*, PyObject* const* args, Py_ssize_t count) {
   const Call call(args, count);
   uint64_t folded;
   const bool plain = call.code >= 0 && (PyTuple_CheckExact(args[2]) || PyList_CheckExact(args[2])) && is_flag(args[4]) &&
-                     args[5] == Py_None && plain_axes(args[3], call.rank(), &folded) && folded;
-  if (!plain) return call.general(declared.general_many);
+                     plain_axes(args[3], call.rank(), &folded) && folded;
+  const Chosen chosen(plain ? args[5] : Py_None, call.x);
+  if (!plain || !chosen.plain) return call.general(declared.general_many);
   PyObject* names = PySequence_Tuple(args[2]);  // a list may change while Python is asked for a route
-  PyObject* results = names ? reduce_together(call, names, folded) : nullptr;
+  PyObject* results = names ? reduce_together(call, names, folded, chosen) : nullptr;
   Py_XDECREF(names);
   return results;
 }

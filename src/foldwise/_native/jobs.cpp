@@ -86,20 +86,18 @@ void make_plan(ScanPlan& plan, const Job& job, const View& x, int axis, Output o
   lay_out(plan, {x.rank, x.shape, x.strides, carried.strides, out.strides}, axis, length, reverse);
 }
 
-void reduce_array(PyArrayObject* x, PyArrayObject* mask, uint64_t folded, Reduced* asked, int count) {
+void reduce_array(PyArrayObject* x, const View* mask, uint64_t folded, Reduced* asked, int count) {
   const View view = view_of(x);
-  const View mask_view = mask ? view_of(mask) : View{};
-  const View* masked = mask ? &mask_view : nullptr;
   if (count == 1) {
     ReducePlan plan;
-    make_plan(plan, *asked, view, masked, folded);
+    make_plan(plan, *asked, view, mask, folded);
     return run(work_bytes(x), [&] { asked->fits = reduce_as_planned(asked->job, plan); });
   }
   if (work_bytes(x) <= bytes_in_cache) {
     return run(work_bytes(x), [&] {
       ReducePlan plan;
       for (int i = 0; i < count; ++i) {
-        make_plan(plan, asked[i], view, masked, folded);
+        make_plan(plan, asked[i], view, mask, folded);
         asked[i].fits = reduce_as_planned(asked[i].job, plan);
       }
     });
@@ -112,7 +110,7 @@ void reduce_array(PyArrayObject* x, PyArrayObject* mask, uint64_t folded, Reduce
       members[i].kernel = kernel.reduce;
       members[i].part = kernel.part;
       members[i].reduced = kernel.reduced;
-      make_plan(members[i].plan, some[i], view, masked, folded);
+      make_plan(members[i].plan, some[i], view, mask, folded);
     }
     run(work_bytes(x), [&] { reduce_together(members, work_bytes(x)); });
     for (std::size_t i = 0; i < members.size(); ++i) some[i].fits = members[i].fits;

@@ -109,8 +109,8 @@ bool reduce_as_planned(const Job& job, const ReducePlan& plan);
 void make_plan(ScanPlan& plan, const Job& job, const View& x, int axis, Output out, int64_t length, bool reverse,
                bool shifted, const Finish& finish, Output carried = {});
 
-// Folds x over the axes in `folded`, in one pass over memory.
-void reduce_array(PyArrayObject* x, PyArrayObject* mask, uint64_t folded, Reduced* asked, int count);
+// Folds x over the axes in `folded`, in one pass over memory. A mask has the shape of x.
+void reduce_array(PyArrayObject* x, const View* mask, uint64_t folded, Reduced* asked, int count);
 
 // Walks x, as a plan for a scan says.
 bool scan_array(const Job& job, PyArrayObject* x, int axis, Output out, int64_t length, bool reverse, bool shifted,

@@ -34,7 +34,6 @@ PyObject* direct(PyObject*, PyObject* args) {
 
 // (fold, column, in, out_code), and (number, integer, lowest, highest, ending).
 #define FOLDWISE_JOB "(iiii)"
-#define FOLDWISE_FINISH "(dKLKi)"
 struct Asked {
   int fold, column, in, out_code, ending;
   double number;
@@ -71,8 +70,8 @@ PyObject* run_reduce(PyObject*, PyObject* args) {
     for (int d = 0; d < rank; ++d) steps[d] = folded >> d & 1 ? 0 : PyArray_STRIDE(out, d);
     reduced[i] = {a.job(), {PyArray_BYTES(out), steps}, a.finish()};
   }
-  reduce_array(x, mask == Py_None ? nullptr : reinterpret_cast<PyArrayObject*>(mask), folded, reduced.data(),
-               static_cast<int>(count));
+  const View chosen = mask == Py_None ? View{} : view_of(reinterpret_cast<PyArrayObject*>(mask));
+  reduce_array(x, mask == Py_None ? nullptr : &chosen, folded, reduced.data(), static_cast<int>(count));
   PyObject* fits = PyTuple_New(count);
   for (Py_ssize_t i = 0; fits && i < count; ++i) PyTuple_SET_ITEM(fits, i, PyBool_FromLong(reduced[i].fits));
   return fits;
@@ -225,13 +224,13 @@ PyObject* keep_memory(PyObject*, PyObject* bytes) {
 
 // ---- configuration
 
-// configure(numbers, how many entrances, route, (general_reduce, general_scan, general_place, general_many), (wrap, default,
-// exact)): see entrances.py.
+// configure(numbers, how many entrances, route, (general_reduce, general_scan, general_place, general_many), (wrap, saturate,
+// raise), (default, exact)): see entrances.py.
 PyObject* configure(PyObject*, PyObject* args) {
-  PyObject *numbers, *route, *general[4], *words[3];
+  PyObject *numbers, *route, *general[4], *words[5];
   int count;
-  if (!PyArg_ParseTuple(args, "O!iO(OOOO)(UUU)", &PyTuple_Type, &numbers, &count, &route, &general[0], &general[1], &general[2],
-                        &general[3], &words[0], &words[1], &words[2])) {
+  if (!PyArg_ParseTuple(args, "O!iO(OOOO)(UUU)(UU)", &PyTuple_Type, &numbers, &count, &route, &general[0], &general[1], &general[2],
+                        &general[3], &words[0], &words[1], &words[2], &words[3], &words[4])) {
     return nullptr;
   }
   if (PyTuple_GET_SIZE(numbers) != dtype_count || count < 0 || count > most_entrances) {
@@ -246,8 +245,8 @@ PyObject* configure(PyObject*, PyObject* args) {
   Py_XSETREF(declared.route, Py_NewRef(route));
   PyObject** const kept[] = {&declared.general_reduce, &declared.general_scan, &declared.general_place, &declared.general_many};
   for (int i = 0; i < 4; ++i) Py_XSETREF(*kept[i], Py_NewRef(general[i]));
-  PyObject** const known[] = {&declared.wrap, &declared.by_default, &declared.exactly};
-  for (int i = 0; i < 3; ++i) Py_XSETREF(*known[i], Py_NewRef(words[i]));
+  PyObject** const known[] = {&declared.wrap, &declared.saturate, &declared.raise, &declared.by_default, &declared.exact};
+  for (int i = 0; i < 5; ++i) Py_XSETREF(*known[i], Py_NewRef(words[i]));
   Py_RETURN_NONE;
 }
 

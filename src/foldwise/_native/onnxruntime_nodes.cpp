@@ -209,12 +209,11 @@ struct Node {
     Owned named = attributes();
     Owned prepared = asked_of(op.prepare, {code.get(), type.get(), count.get(), named.get()});
     PyObject* listed;
-    unsigned long long integer;
-    if (!PyArg_ParseTuple(prepared.get(), "(iiiidK)iiiiO!", &route.fold, &route.column, &route.out, &route.ending,
-                          &route.number, &integer, &keepdims, &everything, &reverse, &shifted, &PyTuple_Type, &listed)) {
+    if (!PyArg_ParseTuple(prepared.get(), FOLDWISE_ROUTE "iiiiO!", &route.fold, &route.column, &route.out, &route.number,
+                          &route.integer, &route.lowest, &route.highest, &route.ending, &keepdims, &everything, &reverse,
+                          &shifted, &PyTuple_Type, &listed)) {
       made(nullptr);
     }
-    route.integer = integer;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(listed); ++i) {
       axes.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(listed, i)));
       if (PyErr_Occurred()) made(nullptr);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,13 +54,14 @@ def load(
 def _start(path: Path) -> bytes:
     """How a file begins."""
     try:
-        if not path.is_file():
-            other = ": it is a folder or a device" if path.exists() else ""
-            raise ModelError(f"load: there is no file {str(path)!r}{other}")
-        with path.open("rb") as file:
-            return file.read(64)
+        if stat.S_ISREG(path.stat().st_mode):
+            with path.open("rb") as file:
+                return file.read(64)
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # or it cannot be the name of one
+        raise ModelError(f"load: there is no file {str(path)!r}") from None
     except OSError as error:
         raise ModelError(f"load: {str(path)!r} cannot be read: {error.strerror or error}") from None
+    raise ModelError(f"load: there is no file {str(path)!r}: it is a folder or a device")
 
 
 def _is_xml(start: bytes) -> bool:

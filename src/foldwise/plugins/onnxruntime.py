@@ -174,7 +174,7 @@ class _Node:
         result = engine.INT64 if self.schema.kind == "arg" else source
         axes = (options["axis"],) if self.schema.kind == "arg" else options.get("axes") or ()
         return (
-            engine.route(fold, source, result, self.accuracy),
+            engine.route(fold, source, result, "wrap", self.accuracy, False),
             bool(options.get("keepdims")),
             self.schema.kind == "reduce" and folds_everything(self.schema, options),
             bool(options.get("reverse")),
