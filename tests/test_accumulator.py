@@ -22,6 +22,7 @@ from marks import EVERY_DTYPE, EVERY_FLOAT, EVERY_KIND
 from trees import limits_of
 
 import foldwise as fw
+from foldwise.doubles import Doubles
 
 EVERY_NAME = pytest.mark.parametrize("name", NAMES)
 EVERY_SUM = pytest.mark.parametrize("name", SUMS)
@@ -76,6 +77,33 @@ def test_layouts(name: str) -> None:
                 assert np.all(close(name, x, found, wanted, x.size)), (layout, dtype)
             else:
                 assert equal(found, wanted), (layout, dtype)
+
+
+@pytest.mark.parametrize("shape", [(), (7,)])
+def test_sums_that_doubles_do_not_hold_and_then_do_again(shape: tuple[int, ...]) -> None:
+    near = np.random.default_rng(0).normal(size=(100, *shape))
+    far = np.stack([np.full(shape, value) for value in (2.0**1000, -(2.0**-1070), 3.0, 2.0**-500)])
+    for name in "sum", "l1", "mean":
+        kept, both = (empty(name, near, shape).update(near) for _ in range(2))
+        few = kept._state.nbytes, kept._state.stored()
+        both.update(far)
+        other = empty(name, near, shape).update(far).merge(kept)
+        assert other.to_bytes() == both.to_bytes()
+        assert fw.Accumulator.from_bytes(both.to_bytes()).merge(kept).to_bytes() == other.merge(kept).to_bytes()
+        other.subtract(kept)
+        for each in both, other:
+            each.subtract(empty(name, near, shape).update(far))
+            assert each.to_bytes() == kept.to_bytes()
+            assert equal(np.asarray(each.result()), np.asarray(kept.result()))
+        assert few == (kept._state.nbytes, kept._state.stored())
+
+
+def test_many_outputs_of_few_elements_take_little_memory() -> None:
+    rows = np.random.default_rng(0).normal(size=(3, 1000)).astype(np.float32)
+    sums = fw.Accumulator("sum", "float32", shape=1000).update(rows)
+    for each in sums, sums.copy().merge(sums), fw.Accumulator.from_bytes(sums.to_bytes()):
+        assert isinstance(each._state, Doubles)
+        assert each._state.totals.nbytes == 24 * 1000
 
 
 @given(st.data())

@@ -48,6 +48,16 @@ class Doubles(Totals):
         self.totals = self.in_totals()
         engine.merge_totals(self.totals, other.in_totals())
 
+    def without(self, other: Self) -> Self:
+        totals = self.in_totals().copy()
+        engine.merge_totals(totals, other.in_totals(), subtract=True)
+        return type(self)(self.terms, totals)._in_few()
+
+    def _in_few(self) -> Self:
+        """In doubles where these hold them."""
+        doubles = engine.doubles_of(self.totals)
+        return self if doubles is None else type(self)(self.terms, doubles)
+
     def scanned(self, scan: Scan, x: Array) -> Array:
         """Every step of a block of floats after what was seen, which it then is part of."""
         axis = scan.axis or 0
@@ -85,6 +95,4 @@ class Doubles(Totals):
 
     @classmethod
     def restored(cls, terms: Terms, count: int, data: bytes) -> Self:
-        totals = Totals.restored(terms, count, data).totals
-        doubles = engine.doubles_of(totals)
-        return cls(terms, totals if doubles is None else doubles)
+        return cls(terms, Totals.restored(terms, count, data).totals)._in_few()

@@ -45,22 +45,24 @@ class Reduce(NamedTuple):
                 real.job,
                 lambda fits: _delivered(whole.truncated(self.fold.name, self.result, real.finish(fits)), out),
             )
-        mean_of_chosen = where is not None and self.fold.ending == "mean"
-        in_steps = mean_of_chosen or _in_steps(self.fold, dtype_of(x), self.result, self.initial)
+        source, mean_of_chosen = dtype_of(x), where is not None and self.fold.ending == "mean"
+        in_steps = mean_of_chosen or _in_steps(self.fold, source, self.result, self.initial)
         if in_steps and self.accuracy == "exact" and self.result.kind == "f":
             return _Asked(None, lambda _: _delivered(self._by_totals(x, where), out))
         if where is not None and mean_of_chosen:
             return _Asked(None, lambda _: _delivered(self._mean_of_chosen(x, where), out))
-        target, final = _working_array(self.fold.name, self.shape_for(x.shape), self.result, None, out, self.overflow)
+        kept = arguments.folded_shape(x.shape, self.axes, True)
+        shape = kept if self.keepdims else arguments.folded_shape(x.shape, self.axes, False)
+        target, final = _working_array(self.fold.name, shape, self.result, None, out, self.overflow)
         if x.size == 0:
             if target.size:
                 with np.errstate(over="ignore"):
                     target[...] = self.of_nothing()
             return _Asked(None, lambda _: _delivered(target, final))
         start = self._start(where is None)
-        way = _way(self.fold, dtype_of(x), self.result, self.overflow, x.size, self.accuracy, start=start)
+        way = _way(self.fold, source, self.result, self.overflow, x.size, self.accuracy, start=start)
         # Axes of length 1 may be added to a view freely, so the core sees arrays of one rank.
-        ranked = target if self.keepdims else target.reshape(self._replace(keepdims=True).shape_for(x.shape))
+        ranked = target if self.keepdims else target.reshape(kept)
 
         def finish(fits: bool) -> Array:
             if not fits and self.fold.ending == "root":
@@ -69,7 +71,7 @@ class Reduce(NamedTuple):
                 whole.refuse_overflow(self.fold.name, self.result)
             return _delivered(target, final)
 
-        return _Asked((way.job(dtype_of(x), self.result), way.finish(start), ranked), finish)
+        return _Asked((way.job(source, self.result), way.finish(start), ranked), finish)
 
     def shape_for(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of the result."""
@@ -108,12 +110,7 @@ class Reduce(NamedTuple):
             return whole.cut_means(whole.integers(*sums), count, self.result)
         # In the accumulator's own dtype: what the mask leaves out changes nothing, not even the bits.
         wide = FLOAT64 if dtypes.column_for(source, self.result) == "float64" else dtypes.BY_NAME["float32"]
-        total = self._replace(fold=SUM, result=wide).run(x, None, where)
-        with np.errstate(all="ignore"):
-            mean = np.asarray(total.astype(np.float64) / count)
-            mean = mean.astype(NUMPY[wide.code]).astype(NUMPY[self.result.code])
-        mean[np.isnan(mean)] = np.nan  # the one NaN, whatever the division made of it
-        return mean
+        return whole.means(self._replace(fold=SUM, result=wide).run(x, None, where), count, self.result)
 
     def exact_parts(self, x: Array, where: Array | None) -> list[Part]:
         """Floats that come to the exact fold: of integers, but for long ones' squares, as few as there are outputs."""

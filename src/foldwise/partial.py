@@ -18,9 +18,9 @@ from .rounding_states import LogSumExp, Pair, Product, Squares
 from .states import Factors, Integers, Joined, Place, State, Terms, Totals
 
 _OF_FLOATS: Final[dict[str, dict[Accuracy, type[State]]]] = {
-    "sum": {"exact": Totals, "default": Pair},
-    "l1": {"exact": Totals, "default": Pair},
-    "sumsquare": {"exact": Totals, "default": Squares},
+    "sum": {"exact": Doubles, "default": Pair},
+    "l1": {"exact": Doubles, "default": Pair},
+    "sumsquare": {"exact": Doubles, "default": Squares},
     "prod": {"default": Product},
     "logsumexp": {"default": LogSumExp},
 }
@@ -73,8 +73,7 @@ class Partial:
         if through_floats(asked.fold, asked.result):
             asked = asked._replace(result=FLOAT64)
         self._terms = Terms(asked.fold, source, asked.result, outputs, asked.axes, asked.overflow)
-        state = _state_of(asked, source)
-        self.state = (Doubles if state is Totals else state)(self._terms)
+        self.state = _state_of(asked, source)(self._terms)
 
     @staticmethod
     def bytes_for(asked: Reduce | Arg, source: Dtype) -> int:

@@ -77,6 +77,8 @@ class Product(Arrays):
 
     _GROUP: Final = 512
     """So many fractions from a half up have a product in the normal range."""
+    _FEW: Final = 4096
+    """So many factors are split as fast one by one."""
 
     @classmethod
     def nothing(cls, terms: Terms) -> tuple[Array, ...]:
@@ -84,11 +86,12 @@ class Product(Arrays):
 
     def folded(self, x: Array, where: Array | None) -> tuple[Array, ...]:
         product = self.terms.fold_into(FLOAT64, x, where)
-        if ((np.abs(product) >= np.finfo(np.float64).tiny) & (np.abs(product) < np.inf)).all():
+        if _usual(product).all():
             return _split(product)
-        chosen, axes = x if where is None else np.where(where, x, 1), self.terms.axes(x)
+        chosen, axes = x if where is None else np.where(where, x, x.dtype.type(1)), self.terms.axes(x)
         factors = np.moveaxis(chosen, axes, range(len(axes))).reshape(-1, *self.terms.shape)
-        fraction, exponent = self._summed(*_split(factors))
+        worth_grouping = factors.size > self._FEW
+        fraction, exponent = self._summed(*_split(self._in_range(factors, self._GROUP if worth_grouping else 1)))
         while len(fraction) > 1:
             groups = -(-len(fraction) // self._GROUP)
             padded = np.ones((groups * self._GROUP, *self.terms.shape))
@@ -97,6 +100,21 @@ class Product(Arrays):
             fraction, more = self._summed(*_split(Reduce(_PROD, (1,), FLOAT64).run(grouped)))
             exponent = exponent + more
         return fraction[0], exponent
+
+    def _in_range(self, factors: Array, most: int) -> Array:
+        """Products of so many factors at most, with the product of all along the first axis, that need no care."""
+        if most == 1:
+            return factors.astype(np.float64)
+        found, whole = [], len(factors) // most * most
+        for part, size in (factors[:whole], most), (factors[whole:], len(factors) - whole):
+            if size and len(part):
+                groups = part.reshape(-1, size, *self.terms.shape)
+                products = Reduce(_PROD, (1,), FLOAT64).run(groups)
+                good = _usual(products).reshape(len(products), -1).all(1)
+                found.append(products[good])
+                if not good.all():
+                    found.append(self._in_range(groups[~good].reshape(-1, *self.terms.shape), most // 8))
+        return np.concatenate(found)
 
     @staticmethod
     def _summed(fraction: Array, exponent: Array) -> tuple[Array, Array]:
@@ -147,6 +165,12 @@ class LogSumExp(Arrays):
     def result(self, count: int | Array) -> Array:
         largest, more = self.arrays
         return _rounded(largest + more, self.terms.result)
+
+
+def _usual(products: Array) -> Array:
+    """Which of them are rounded as most numbers are: not too large or small for that, nor 0, nor no number."""
+    size = np.abs(products)
+    return (size >= np.finfo(np.float64).tiny) & (size < np.inf)
 
 
 def _split(x: Array, least: int = 0) -> tuple[Array, Array]:

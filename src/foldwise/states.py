@@ -224,11 +224,11 @@ class Arrays(State):
             self._join(self.folded(x, where), seen)
 
     def merge(self, other: Self, seen: int) -> None:
-        self._join(other.arrays, seen)
+        with np.errstate(all="ignore"):
+            self._join(other.arrays, seen)
 
     def _join(self, right: tuple[Array, ...], seen: int) -> None:
-        with np.errstate(all="ignore"):
-            joined = self.joined(self.arrays, right, seen)
+        joined = self.joined(self.arrays, right, seen)
         self.arrays = tuple(np.asarray(each, old.dtype) for each, old in zip(joined, self.arrays, strict=True))
 
     @property
@@ -276,7 +276,7 @@ class Joined(Arrays):
         return (self.terms.fold_into(self.terms.result, x, where),)
 
     def joined(self, left: tuple[Array, ...], right: tuple[Array, ...], seen: int) -> tuple[Array, ...]:
-        return (Reduce(self._join_by, (0,), self.terms.result).run(np.stack([left[0], right[0]])),)
+        return (Reduce(self._join_by, (0,), self.terms.result).run(np.array([left[0], right[0]])),)
 
     def without(self, other: Self) -> Self | None:
         if self._join_by is not SUM:

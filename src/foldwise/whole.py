@@ -90,6 +90,14 @@ def summands(kernel: str, x: Array) -> list[tuple[str, Array]]:
     return [(kernel, high), (kernel, low), *(("exact_sum", product) for product in middle)]
 
 
+def means(sums: Array, counts: Array, result: Dtype) -> Array:
+    """Means as their sums' own dtype has them, in another one."""
+    with np.errstate(all="ignore"):
+        mean = np.asarray(sums.astype(np.float64) / counts).astype(sums.dtype).astype(NUMPY[result.code])
+    mean[np.isnan(mean)] = np.nan  # the one NaN, whatever the division made of it
+    return mean
+
+
 def cut_means(exact: Array, count: Array, result: Dtype) -> Array:
     """The means of exact sums, cut toward zero."""
 
