@@ -1,5 +1,6 @@
 """What there is to know about a sum: how good it is, and why it is as bad as it is."""
 
+import math
 from typing import Any, Final, NamedTuple
 
 import ml_dtypes
@@ -125,6 +126,9 @@ class _Summed(NamedTuple):
 
     def _counted(self, chosen: Array | None) -> Array:
         """How many elements there are, or how many of those that were chosen."""
+        if chosen is None and self.where is None:
+            lengths = arguments.folded_shape(self.x.shape, self.axes, False)
+            return np.full(lengths, math.prod(self.x.shape[axis] for axis in self.axes))
         those = np.broadcast_to(np.True_, self.x.shape) if chosen is None else np.asarray(chosen)
         return Reduce(SUM, self.axes, INT64).run(those, None, self.where)
 
