@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from . import dtypes, engine, folds
 from .arguments import NUMPY, as_array, flag
-from .entrances import entrance, place, reduce, scan
-from .errors import ArgumentError, DtypeError, OverflowedError, ShapeError
+from .entrances import TOGETHER, entrance, many, place, reduce, scan
+from .errors import ArgumentError, DtypeError, FoldwiseError, OverflowedError, ShapeError
 from .operators import CATALOG, Schema
 from .operators.call import Reduction, Request, Scanning, Search, Shape, Tensor, plain, request
 from .operators.infer import Inferred, infer, without
@@ -57,11 +57,13 @@ class Operator:
 
     def __call__(self, *inputs: Any, **named: Any) -> Array:
         """The operator's one output."""
-        key = None if self.lenient else call_key(inputs, named)
+        key = call_key(inputs, named)
         run = self._ready.get(key)
         if run is not None:
             return run(inputs[0])
         arrays, tensors, attributes = self._read(inputs, named)
+        if self.lenient and not strictly_right(self.schema, tensors, attributes):
+            key = None  # so that it warns each time
         asked = request(self.schema, tensors, attributes, self.lenient)
         return remembered(self._ready, key, prepared(self.schema, asked, arrays[0]))(arrays[0])
 
@@ -164,6 +166,15 @@ class Operator:
 
     def __str__(self) -> str:
         return str(self.schema)
+
+
+def strictly_right(schema: Schema, tensors: Sequence[Tensor | None], attributes: Mapping[str, Any]) -> bool:
+    """Whether a call needs no leniency."""
+    try:
+        request(schema, tensors, attributes)
+    except FoldwiseError:
+        return False
+    return True
 
 
 _KEPT = 64
@@ -287,7 +298,10 @@ def _several(asked: Sequence[tuple[Schema, Request]], dtype: dtypes.Dtype, x: Ar
         for _, request in asked
         if isinstance(request, Reduction)
     ]
-    return lambda x: engine.run_together(reductions, x)
+    if any(_chosen(each.fold, dtype) is not None for each in reductions):
+        return lambda x: engine.run_together(reductions, x)
+    names, axes, keepdims = [each.fold.name for each in reductions], reductions[0].axes, reductions[0].keepdims
+    return lambda x: [np.asarray(each) for each in many(TOGETHER, x, names, axes, keepdims, None)]
 
 
 def _refusing(schema: Schema, run: Callable[[Array], Array]) -> Callable[[Array], Array]:

@@ -47,7 +47,7 @@ def elementwise(function: Callable[..., Any], same: bool = True) -> Maker:
             if alike and any(each.shape != shape for each in inputs):
                 shapes = " and ".join(str(each.shape) for each in inputs)
                 raise ShapeError(f'with auto_broadcast="none" the inputs must have one shape, got {shapes}')
-            made = bytes_of(max((each.dtype for each in inputs), key=lambda dtype: dtype.itemsize), shape)
+            made = math.prod(shape) * max([each.itemsize for each in inputs])
             if made > _SMALL:
                 limits.check_growth(made, sum(each.nbytes for each in inputs), node.operator)
             return function(*inputs)
@@ -69,11 +69,12 @@ def _shape_together(inputs: Sequence[Array], same: bool) -> tuple[int, ...]:
         if same and other.dtype != first.dtype:
             raise DtypeError(f"the inputs are of {first.dtype} and {other.dtype}; they must be of one dtype: cast one")
         if other.shape != shape:
-            try:
-                shape = np.broadcast_shapes(*(each.shape for each in inputs))
-            except ValueError:
-                shapes = " and ".join(str(each.shape) for each in inputs)
-                raise ShapeError(f"the inputs' shapes {shapes} do not broadcast to one") from None
+            missing = len(shape) - len(other.shape)
+            lengths = zip((1,) * -missing + shape, (1,) * missing + other.shape, strict=True)
+            shape = tuple(m if n in (1, m) else n if m == 1 else -1 for n, m in lengths)
+    if -1 in shape:
+        shapes = " and ".join(str(each.shape) for each in inputs)
+        raise ShapeError(f"the inputs' shapes {shapes} do not broadcast to one")
     return shape
 
 

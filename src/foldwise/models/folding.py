@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from foldwise.errors import AxisError
-from foldwise.operation import call_key, prepared, prepared_together, remembered, tensor_of
+from foldwise.operation import call_key, prepared, prepared_together, remembered, strictly_right, tensor_of
 from foldwise.operators import Schema
 from foldwise.operators.call import Request, Tensor, request
 
@@ -26,10 +26,12 @@ class Folding:
 
     def __call__(self, *inputs: Any) -> Array:
         """The node's output."""
-        key = None if self.lenient else call_key(inputs, {})
+        key = call_key(inputs, {})
         run = self._ready.get(key)
         if run is None:
             asked = self.asked(inputs)
+            if self.lenient and not strictly_right(self.schema, self._tensors(inputs), self.attributes):
+                key = None  # so that it warns each time
             run = remembered(self._ready, key, prepared(self.schema, asked, inputs[0]))
         return run(inputs[0])
 
@@ -38,8 +40,10 @@ class Folding:
         most = max((x.size for x in inputs[1:] if x is not None), default=0)
         if most > _MOST_AXES:
             raise AxisError(f"{self.schema.label}: {most:,} axes are named; a tensor has at most {_MOST_AXES}")
-        tensors = [_shown(x, place > 0) for place, x in enumerate(inputs)]
-        return request(self.schema, tensors, self.attributes, self.lenient)
+        return request(self.schema, self._tensors(inputs), self.attributes, self.lenient)
+
+    def _tensors(self, inputs: Sequence[Array | None]) -> list[Tensor | None]:
+        return [None if x is None else tensor_of(x, place > 0 and x.ndim < 2) for place, x in enumerate(inputs)]
 
 
 class FixedFolding:
@@ -78,7 +82,3 @@ class Siblings:
             asked = [(each.folding.schema, each.asked(x)) for each in self.foldings]
             run = remembered(self._ready, key, prepared_together(asked, x))
         return run(x)
-
-
-def _shown(x: Array | None, with_values: bool) -> Tensor | None:
-    return None if x is None else tensor_of(x, with_values and x.ndim < 2)

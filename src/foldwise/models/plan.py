@@ -158,7 +158,7 @@ class Plan:
                 read, written = (sum(size_of(values[i]) for i in places) for places in (reads, writes))
                 observe(StepReport(label, operator, by, seconds, read, written, done, len(self.steps)))
             if self._grows:
-                ROOM.taken += size_of(made) - sum(size_of(values[i]) for i in frees if i >= self._inputs)
+                ROOM.taken += size_of(made) - sum([size_of(values[i]) for i in frees if i >= self._inputs])
             for i in frees:
                 values[i] = None
         return [values[i] for i in self._outputs]
