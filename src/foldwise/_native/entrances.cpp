@@ -4,6 +4,7 @@
 #include "entrances.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -221,6 +222,47 @@ PyObject* handed_back(PyArrayObject* out, PyObject* given) {
   return given == Py_None ? PyArray_Return(out) : reinterpret_cast<PyObject*>(out);
 }
 
+// Means of what is chosen: sums in the accumulator's own dtype, or exact ones of integers, by how many there are.
+PyObject* mean_of_chosen(const Call& call, const Route& route, const Chosen& chosen, uint64_t folded) {
+  const Dtype in = static_cast<Dtype>(call.code), out = static_cast<Dtype>(route.out);
+  const int most_bits = 8 * static_cast<int>(item_size(in)) + std::bit_width(static_cast<uint64_t>(PyArray_SIZE(call.x)));
+  const bool exact_in_doubles = is_float(in) || most_bits <= 53;
+  const Route* counting = route_for(call.args[0], static_cast<int>(Dtype::boolean));
+  if (PyErr_Occurred()) return nullptr;
+  Result result(call, folded, call.args[5]);
+  // The general path divides what it rounds twice, and what is exact beyond doubles.
+  const bool plain = counting && exact_in_doubles && call.args[4] == Py_None && call.args[6] == Py_None &&
+                     manner_of(call.args[8], call.args[9]) == plainly && (out == Dtype::float32 || out == Dtype::float64);
+  PyArrayObject* means = plain ? result.array(route.out, Py_None) : nullptr;
+  const bool whole = static_cast<Ending>(route.ending) == Ending::ratio;
+  const Dtype wide = whole ? Dtype::int64 : static_cast<Column>(route.column) == Column::float64 ? Dtype::float64 : Dtype::float32;
+  const auto folded_into = [&](Dtype dtype, Job job, const View& x, const View* mask, int64_t bytes) {
+    PyArrayObject* made = result.array(static_cast<int>(dtype), Py_None);
+    if (!made) return made;
+    job.out = dtype;
+    Reduced asked{job, {PyArray_BYTES(made), result.strides}, Finish{}};
+    reduce_array(x, bytes, mask, folded, &asked, 1);
+    return made;
+  };
+  PyArrayObject* sums = means ? folded_into(wide, job_of(route, call.code), view_of(call.x), chosen.mask(), bytes_of(call.x)) : nullptr;
+  PyArrayObject* counts = sums ? folded_into(Dtype::int64, job_of(*counting, static_cast<int>(Dtype::boolean)), chosen.view, nullptr,
+                                             PyArray_SIZE(call.x)) : nullptr;
+  for (npy_intp i = 0; counts && i < PyArray_SIZE(means); ++i) {
+    const char* sum = PyArray_BYTES(sums) + i * item_size(wide);
+    const double total = whole ? *reinterpret_cast<const int64_t*>(sum)
+                         : wide == Dtype::float64 ? *reinterpret_cast<const double*>(sum) : *reinterpret_cast<const float*>(sum);
+    const double ratio = total / reinterpret_cast<const int64_t*>(PyArray_BYTES(counts))[i];
+    const double mean = std::isnan(ratio) ? NAN : ratio;  // the one NaN, whatever the division made of it
+    if (out == Dtype::float32) reinterpret_cast<float*>(PyArray_BYTES(means))[i] = static_cast<float>(mean);
+    else reinterpret_cast<double*>(PyArray_BYTES(means))[i] = mean;
+  }
+  Py_XDECREF(sums);
+  Py_XDECREF(counts);
+  if (counts) return PyArray_Return(means);
+  Py_XDECREF(means);
+  return call.without_result(declared.general_reduce);
+}
+
 // The results of several folds over the same axes.
 PyObject* reduce_together(const Call& call, PyObject* names, uint64_t folded, const Chosen& chosen) {
   const Py_ssize_t folds = PyTuple_GET_SIZE(names);
@@ -244,7 +286,7 @@ PyObject* reduce_together(const Call& call, PyObject* names, uint64_t folded, co
     if (out) asked.push_back({job_of(*routes[i], call.code), {PyArray_BYTES(out), each[i].strides}, routes[i]->finish()});
   }
   if (!results) return call.without_result(declared.general_many);
-  reduce_array(call.x, chosen.mask(), folded, asked.data(), static_cast<int>(folds));
+  reduce_array(view_of(call.x), bytes_of(call.x), chosen.mask(), folded, asked.data(), static_cast<int>(folds));
   for (Py_ssize_t i = 0; i < folds; ++i) {
     PyTuple_SET_ITEM(results, i, PyArray_Return(reinterpret_cast<PyArrayObject*>(PyTuple_GET_ITEM(results, i))));
   }
@@ -263,15 +305,16 @@ PyObject* reduce(PyObject*, PyObject* const* args, Py_ssize_t count) {
   const Route* route = plain ? route_for(args[0], call.code, args[3], manner) : nullptr;
   if (!route || too_many(*route, call.x)) return PyErr_Occurred() ? nullptr : call.general(declared.general_reduce);
   const Chosen chosen(args[7], call.x);
+  if (chosen.plain && !chosen.goes(*route)) return mean_of_chosen(call, *route, chosen, folded);
   Finish finish = route->finish();
   if (!folded && !chosen.view.data && is_sum(*route)) finish.number = -0.0;
-  plain = chosen.plain && chosen.goes(*route) && chosen.apart(args[7], args[4]) &&
+  plain = chosen.plain && chosen.apart(args[7], args[4]) &&
           (args[6] == Py_None || begins_with(args[6], *route, manner, &finish)) && (manner != raising || args[4] == Py_None);
   Result result(call, folded, args[5]);
   PyArrayObject* out = plain ? result.array(route->out, args[4]) : nullptr;
   if (!out) return call.without_result(declared.general_reduce);
   Reduced asked{job_of(*route, call.code), {PyArray_BYTES(out), result.strides}, finish};
-  reduce_array(call.x, chosen.mask(), folded, &asked, 1);
+  reduce_array(view_of(call.x), bytes_of(call.x), chosen.mask(), folded, &asked, 1);
   if (asked.fits || manner != raising) return handed_back(out, args[4]);
   Py_DECREF(out);
   return call.general(declared.general_reduce);  // which says what has overflowed

@@ -53,8 +53,6 @@ void reduce_together(std::vector<Member>& members, int64_t bytes) {
   for (const Member& each : members) repeat_results(each.plan);
 }
 
-int64_t work_bytes(PyArrayObject* x) { return PyArray_SIZE(x) * PyArray_ITEMSIZE(x); }
-
 }  // namespace
 
 void make_plan(ReducePlan& plan, const Reduced& asked, const View& x, const View* mask, uint64_t folded) {
@@ -86,18 +84,17 @@ void make_plan(ScanPlan& plan, const Job& job, const View& x, int axis, Output o
   lay_out(plan, {x.rank, x.shape, x.strides, carried.strides, out.strides}, axis, length, reverse);
 }
 
-void reduce_array(PyArrayObject* x, const View* mask, uint64_t folded, Reduced* asked, int count) {
-  const View view = view_of(x);
+void reduce_array(const View& x, int64_t bytes, const View* mask, uint64_t folded, Reduced* asked, int count) {
   if (count == 1) {
     ReducePlan plan;
-    make_plan(plan, *asked, view, mask, folded);
-    return run(work_bytes(x), [&] { asked->fits = reduce_as_planned(asked->job, plan); });
+    make_plan(plan, *asked, x, mask, folded);
+    return run(bytes, [&] { asked->fits = reduce_as_planned(asked->job, plan); });
   }
-  if (work_bytes(x) <= bytes_in_cache) {
-    return run(work_bytes(x), [&] {
+  if (bytes <= bytes_in_cache) {
+    return run(bytes, [&] {
       ReducePlan plan;
       for (int i = 0; i < count; ++i) {
-        make_plan(plan, asked[i], view, mask, folded);
+        make_plan(plan, asked[i], x, mask, folded);
         asked[i].fits = reduce_as_planned(asked[i].job, plan);
       }
     });
@@ -110,9 +107,9 @@ void reduce_array(PyArrayObject* x, const View* mask, uint64_t folded, Reduced* 
       members[i].kernel = kernel.reduce;
       members[i].part = kernel.part;
       members[i].reduced = kernel.reduced;
-      make_plan(members[i].plan, some[i], view, mask, folded);
+      make_plan(members[i].plan, some[i], x, mask, folded);
     }
-    run(work_bytes(x), [&] { reduce_together(members, work_bytes(x)); });
+    run(bytes, [&] { reduce_together(members, bytes); });
     for (std::size_t i = 0; i < members.size(); ++i) some[i].fits = members[i].fits;
   }
 }
@@ -122,7 +119,7 @@ bool scan_array(const Job& job, PyArrayObject* x, int axis, Output out, int64_t 
   ScanPlan plan;
   make_plan(plan, job, view_of(x), axis, out, length, reverse, shifted, finish, carried);
   bool fits;
-  run(work_bytes(x), [&] { fits = job.scan().run(plan); });
+  run(bytes_of(x), [&] { fits = job.scan().run(plan); });
   return fits;
 }
 

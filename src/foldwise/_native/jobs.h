@@ -110,7 +110,9 @@ void make_plan(ScanPlan& plan, const Job& job, const View& x, int axis, Output o
                bool shifted, const Finish& finish, Output carried = {});
 
 // Folds x over the axes in `folded`, in one pass over memory. A mask has the shape of x.
-void reduce_array(PyArrayObject* x, const View* mask, uint64_t folded, Reduced* asked, int count);
+void reduce_array(const View& x, int64_t bytes, const View* mask, uint64_t folded, Reduced* asked, int count);
+
+inline int64_t bytes_of(PyArrayObject* x) { return PyArray_SIZE(x) * PyArray_ITEMSIZE(x); }
 
 // Walks x, as a plan for a scan says.
 bool scan_array(const Job& job, PyArrayObject* x, int axis, Output out, int64_t length, bool reverse, bool shifted,

@@ -71,7 +71,7 @@ PyObject* run_reduce(PyObject*, PyObject* args) {
     reduced[i] = {a.job(), {PyArray_BYTES(out), steps}, a.finish()};
   }
   const View chosen = mask == Py_None ? View{} : view_of(reinterpret_cast<PyArrayObject*>(mask));
-  reduce_array(x, mask == Py_None ? nullptr : &chosen, folded, reduced.data(), static_cast<int>(count));
+  reduce_array(view_of(x), bytes_of(x), mask == Py_None ? nullptr : &chosen, folded, reduced.data(), static_cast<int>(count));
   PyObject* fits = PyTuple_New(count);
   for (Py_ssize_t i = 0; fits && i < count; ++i) PyTuple_SET_ITEM(fits, i, PyBool_FromLong(reduced[i].fits));
   return fits;
