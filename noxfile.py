@@ -13,6 +13,7 @@ nox.needs_version = ">=2024.10"
 nox.options.default_venv_backend = "venv"
 nox.options.sessions = ["tests", "lint", "drift"]
 
+OLDEST_CLANG = 15  # as CMakeLists.txt has it
 PROJECT = nox.project.load_toml("pyproject.toml")["project"]
 BUILD = Path("build").resolve()
 # A sanitizer reports to the process's own stderr and ends it: pytest must not be holding that back.
@@ -111,6 +112,29 @@ def neon(session: nox.Session) -> None:
         "-DFOLDWISE_KERNELS_ONLY=ON", "-DFOLDWISE_WERROR=ON",
     )  # fmt: skip
     session.run("cmake", "--build", str(folder))
+
+
+@nox.session
+def clang(session: nox.Session) -> None:
+    """Has the other compiler read the kernels, where a new enough one is installed; warnings are errors."""
+    names = ["clang++", *(f"clang++-{version}" for version in range(OLDEST_CLANG, OLDEST_CLANG + 20))]
+    compiler = next((found for found in map(shutil.which, names) if found and version_of(found) >= OLDEST_CLANG), None)
+    if compiler is None:
+        session.skip(f"no clang++ from {OLDEST_CLANG} on here (on Debian: apt-get install clang-{OLDEST_CLANG})")
+    session.install("cmake", "ninja")
+    folder = BUILD / "clang"
+    session.run(
+        "cmake", "-S", ".", "-B", str(folder), "-G", "Ninja", f"-DCMAKE_CXX_COMPILER={compiler}",
+        "-DCMAKE_BUILD_TYPE=Reading", "-DCMAKE_CXX_FLAGS_READING=-fsyntax-only",
+        "-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON",
+        "-DFOLDWISE_KERNELS_ONLY=ON", "-DFOLDWISE_WERROR=ON",
+    )  # fmt: skip
+    session.run("cmake", "--build", str(folder))
+
+
+def version_of(compiler: str) -> int:
+    said = subprocess.run([compiler, "-dumpversion"], capture_output=True, text=True, check=True).stdout
+    return int(said.split(".")[0])
 
 
 @nox.session

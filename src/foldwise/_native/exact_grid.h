@@ -195,7 +195,7 @@ FW_INLINE Exponents exponents_summed(const S* p, int64_t count) {
 }
 
 // Numbers whose sum is not exact: it is where each was cut in two, or they are added one by one.
-static FW_OUTLINE void add_halved(Total& total, const double* numbers, int count) {
+static inline FW_OUTLINE void add_halved(Total& total, const double* numbers, int count) {
   constexpr int W = native<double>;
   auto upper = splat<double, W>(0.0), lower = upper;
   clear_flags();

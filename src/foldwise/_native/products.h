@@ -52,7 +52,8 @@ struct CarefulProd {
   static FW_INLINE Acc<N> merge_inlined(const Acc<N>& a, const Acc<N>& b) {
     Acc<N> r;
     const auto halved = by_vectors(a.fraction * b.fraction, [&](int c, auto v) FW_INLINED {
-      const auto bits = words(v), magnitude = bits & ~sign, large = (magnitude >= two) & (magnitude < infinity);
+      const auto bits = words(v), magnitude = bits & ~sign;
+      const decltype(words(v)) large = (magnitude >= two) & (magnitude < infinity);
       r.fraction.v[c] = std::bit_cast<decltype(v)>(bits - (large & least));
       return large;
     });

@@ -292,12 +292,12 @@ struct ShortRows : ReduceWork<F> {
     }
     if constexpr (starts_in_floats<F>) {
       if (plan.count >= least_in_floats && tried.floats.lasts()) {
-        exact = tried.floats.learn(exactly([&] FW_INLINED { each_row<F, true>(x, stride, rows, keep); }));
+        exact = tried.floats.learn(exactly([&]() FW_INLINED { each_row<F, true>(x, stride, rows, keep); }));
       }
     }
     constexpr bool short_rows_plainly = F::plainly || size < 8;  // those of doubles are too far apart
     if (F::plainly || narrow || (short_rows_plainly && plan.count <= 4 * L)) {
-      exact = exact || (tried.plain.lasts() && tried.plain.learn(exactly([&] FW_INLINED {
+      exact = exact || (tried.plain.lasts() && tried.plain.learn(exactly([&]() FW_INLINED {
         if (narrow) each_narrow_row<F>(x, rows, keep);
         else if constexpr (short_rows_plainly) each_row<F>(x, stride, rows, keep);
       })));

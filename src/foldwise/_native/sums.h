@@ -26,7 +26,7 @@ struct PairCarry {
     const auto error = (high - (total - back)) + (term - back);
     const auto nothing = splat<A, N>(A(0));
     // An error that is no number belongs to a total that is none: nothing can be added to it.
-    low = each([](auto e, auto t, auto zero) { return (e == e) & (t - t == zero) ? e : zero; }, error, total, nothing);
+    low = each([](auto e, auto t, auto zero) { return ((e == e) & (t - t == zero)) ? e : zero; }, error, total, nothing);
     high = total;
   }
 };
