@@ -116,18 +116,19 @@ def neon(session: nox.Session) -> None:
 
 @nox.session
 def clang(session: nox.Session) -> None:
-    """Has the other compiler read the kernels, where a new enough one is installed; warnings are errors."""
+    """Has the other compiler read everything, where a new enough one is installed; warnings are errors."""
     names = ["clang++", *(f"clang++-{version}" for version in range(OLDEST_CLANG, OLDEST_CLANG + 20))]
     compiler = next((found for found in map(shutil.which, names) if found and version_of(found) >= OLDEST_CLANG), None)
     if compiler is None:
         session.skip(f"no clang++ from {OLDEST_CLANG} on here (on Debian: apt-get install clang-{OLDEST_CLANG})")
-    session.install("cmake", "ninja")
+    session.install("cmake", "ninja", "numpy")
     folder = BUILD / "clang"
     session.run(
         "cmake", "-S", ".", "-B", str(folder), "-G", "Ninja", f"-DCMAKE_CXX_COMPILER={compiler}",
         "-DCMAKE_BUILD_TYPE=Reading", "-DCMAKE_CXX_FLAGS_READING=-fsyntax-only",
-        "-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON",
-        "-DFOLDWISE_KERNELS_ONLY=ON", "-DFOLDWISE_WERROR=ON",
+        "-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON", "-DCMAKE_CXX_CREATE_SHARED_MODULE=true",  # there is nothing to link
+        f"-DPython_EXECUTABLE={session.virtualenv.bin}/python", "-DSKBUILD_PROJECT_VERSION_FULL=0",
+        "-DFOLDWISE_WERROR=ON",
     )  # fmt: skip
     session.run("cmake", "--build", str(folder))
 

@@ -84,7 +84,15 @@ PyObject* reduce_to_name(PyObject* self, PyObject*) {
 
 PyMethodDef direct_methods[] = {{"__reduce__", reduce_to_name, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
 
-PyTypeObject direct_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+// A type with nothing but its head, which is a macro for lists.
+PyTypeObject blank_type() {
+  const PyVarObject heads[] = {PyVarObject_HEAD_INIT(nullptr, 0)};
+  PyTypeObject type{};
+  type.ob_base = heads[0];
+  return type;
+}
+
+PyTypeObject direct_type = blank_type();
 
 }  // namespace
 

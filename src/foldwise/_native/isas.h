@@ -1,5 +1,9 @@
 // The ISAs this library was built for, the most capable last.
 #pragma once
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "types.h"
 
 namespace foldwise {
@@ -28,9 +32,14 @@ struct Isa {
 };
 
 #if defined(__x86_64__)
+// Clang 15 has no name for it.
+inline bool runs_f16c() {
+  unsigned eax, ebx, ecx, edx;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
+}
 // What CMakeLists.txt has the compiler use for them: a virtual machine may hide any of it.
 inline bool runs_avx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && runs_f16c() &&
          __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
 }
 inline bool runs_avx512() {

@@ -27,7 +27,7 @@ class Stack {
  public:
   // The last that a thread does with what is its own. Whichever thread frees that next holds a lock of the C library, which
   // ThreadSanitizer does not see.
-  [[gnu::no_sanitize("thread")]] ~Stack() { delete[] memory_; }
+  __attribute__((no_sanitize("thread"))) ~Stack() { delete[] memory_; }
 
   // Null where there is no room: then they lie elsewhere.
   char* take(int64_t bytes) {
