@@ -306,6 +306,7 @@ def test_the_count_may_change_while_others_compute() -> None:
         changer.join()
 
 
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="there is no lock to give away")
 def test_large_work_lets_other_python_threads_run() -> None:
     """With a switch interval this long, another thread only gets to run when the lock is given away."""
     x = np.ones(2**25, np.float32)

@@ -55,6 +55,24 @@ FW_INLINE auto rounded_to_floats(V v) {
   return __builtin_convertvector(v, typename VectorOf<float, sizeof(V) / sizeof(double)>::type);
 }
 
+// A vector of which a compiler knows nothing more, in a register.
+template <class V>
+FW_INLINE V by_itself(V v) {
+#if defined(__x86_64__)
+  if constexpr (sizeof(V) >= 16) asm("" : "+v"(v));
+#endif
+  return v;
+}
+// Clang knows what these instructions do, and would compare the sixteen-bit floats instead, one by one and without a note of NaNs.
+template <class V, class F>
+FW_INLINE V from_halves(F floats) {
+#if defined(__clang__)
+  return by_itself((V)floats);
+#else
+  return (V)floats;
+#endif
+}
+
 // W elements of S, widened to A; their bits, where that is an unsigned integer of their size.
 template <class A, int W, class S>
 FW_INLINE typename VectorOf<A, W>::type load_as(const S* p) {
@@ -67,11 +85,11 @@ FW_INLINE typename VectorOf<A, W>::type load_as(const S* p) {
     return std::bit_cast<Wide>(widened<std::uint32_t>(load_vector<std::uint16_t, W>(p)) << 16);
   } else if constexpr (std::is_same_v<S, half>) {
 #if defined(__AVX512F__)
-    if constexpr (W == 16) return (Wide)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p));
+    if constexpr (W == 16) return from_halves<Wide>(_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p)));
 #endif
 #if defined(__F16C__)
-    if constexpr (W == 8) return (Wide)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p));
-    if constexpr (W == 4) return (Wide)_mm_cvtph_ps(_mm_loadl_epi64((const __m128i*)p));
+    if constexpr (W == 8) return from_halves<Wide>(_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p)));
+    if constexpr (W == 4) return from_halves<Wide>(_mm_cvtph_ps(_mm_loadl_epi64((const __m128i*)p)));
 #endif
     // Place sign, exponent and fraction, then let one exact product mend the exponent (subnormals too).
     typedef typename VectorOf<std::uint32_t, W>::type Bits;
@@ -91,14 +109,6 @@ FW_INLINE Pack<A, N> load(const S* p) {
   return r;
 }
 
-// A vector of which a compiler knows nothing more, in a register.
-template <class V>
-FW_INLINE V by_itself(V v) {
-#if defined(__x86_64__)
-  if constexpr (sizeof(V) >= 16) asm("" : "+v"(v));
-#endif
-  return v;
-}
 // Two vectors of bfloats: those of even places, which a shift makes floats, and those of odd ones, which a mask does.
 template <int W>
 FW_INLINE std::pair<Pack<float, W>, Pack<float, W>> load_by_parity(const bfloat* p) {
