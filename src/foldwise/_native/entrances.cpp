@@ -132,7 +132,6 @@ bool is_sum(const Route& route) {
 // Whether a number that a fold begins with is plain: a float for floats, an integer in its range for integers.
 bool begins_with(PyObject* initial, const Route& route, Manner manner, Finish* finish) {
   const Dtype out = static_cast<Dtype>(route.out);
-  int beyond = 0;
   if (is_float(out)) {
     if (!PyFloat_CheckExact(initial) && !(PyLong_CheckExact(initial) && manner == plainly)) return false;
     const double number = PyFloat_AsDouble(initial);
@@ -144,12 +143,13 @@ bool begins_with(PyObject* initial, const Route& route, Manner manner, Finish* f
     return true;
   }
   if (!PyLong_CheckExact(initial) || manner != plainly || out == Dtype::boolean) return false;
+  int beyond;
   const long long integer = PyLong_AsLongLongAndOverflow(initial, &beyond);
-  const int bits = 8 * static_cast<int>(item_size(out)) - (out < Dtype::uint8);
-  const bool fits = !beyond && (integer < 0 ? out < Dtype::uint8 && integer >= -(__int128{1} << bits) : integer < __int128{1} << bits);
+  const bool is_signed = out < Dtype::uint8;
+  const __int128 limit = __int128{1} << (8 * item_size(out) - is_signed);
   finish->number = static_cast<double>(integer);
   finish->integer = integer;
-  return fits;
+  return !beyond && integer < limit && integer >= (is_signed ? -limit : 0);
 }
 
 // What is chosen of x: nothing said, or a plain array of bools of whatever shape becomes that of x.
