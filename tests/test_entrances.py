@@ -26,8 +26,8 @@ CODES = {name: code for code, (name, _) in enumerate(entrances.ENTRANCES)}
 SHAPES = [(), (1,), (5,), (3, 4), (4, 1, 3), (2, 3, 5), (1, 1), (0,), (2, 0), (70,), (9, 17)]
 WHOLE = [0, 1, -1, 3, 127, 128, -128, -129, 255, 2**31, -(2**31), 2**53 + 1,
          2**63 - 1, 2**63, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1]  # fmt: skip
-INITIAL = [None, None, 0.0, -0.0, 1.5, float("inf"), float("nan"), 2.0**-1074, 1e300, *WHOLE, True, np.float64(2.5),
-           np.float32(1), np.int8(3), 10**400, "1", 1j, np.array(2.0)]  # fmt: skip
+INITIAL = [None, None, 0.0, -0.0, 1.5, float("inf"), float("nan"), -float("nan"), 2.0**-1074, 1e300, *WHOLE, True,
+           np.float64(2.5), np.float32(1), np.int8(3), 10**400, "1", 1j, np.array(2.0)]  # fmt: skip
 FLAGS = ["exclusive", "reverse", "include_initial"]
 KEPT = [False, True, False, True, np.True_, 1, None]
 OVERFLOWS = ["wrap", "wrap", "saturate", "raise", "clip"]
@@ -44,6 +44,7 @@ def data(draw: random.Random, name: str, shape: tuple[int, ...]) -> Array:
         with np.errstate(all="ignore"):
             few = seed.choice(special, shape) if draw.random() < 0.3 else np.zeros(shape)
             x = np.where(seed.random(shape) < 0.1, few, seed.normal(size=shape)).astype(dtype)
+            x = np.asarray(-np.zeros_like(x)) if draw.random() < 0.2 else x
     else:
         x = seed.integers(0, 256, (*shape, dtype.itemsize), np.uint8).view(dtype).reshape(shape)
         x = np.asarray(x.view(np.uint8) & 1).view(bool) if name == "bool" else x
