@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import random
 import warnings
 from collections.abc import Callable
@@ -144,6 +145,22 @@ def test_reductions(name: str, seed: int) -> None:
             lambda out: call(entrances.reduce, out), lambda out: call(entrances.reduce_general, out), out
         )
     assert given > 3
+
+
+@pytest.mark.parametrize("dtype", cases.FLOATS)
+@pytest.mark.parametrize("name", [fold.name for fold in cases.REDUCTIONS])
+def test_signs_of_zeros_and_of_nans(name: str, dtype: str) -> None:
+    code, has = CODES[name], inspect.signature(getattr(fw, name)).parameters
+    starts = [None, 0.0, -0.0, -float("nan")] if "initial" in has else [None]
+    for value, axis, initial in itertools.product([-0.0, 0.0, -float("nan")], [(), None, 1], starts):
+        x = np.full((2, 3), value, cases.dtype_of(dtype))
+        for accuracy in ["default", "exact"] if "accuracy" in has else ["default"]:
+            for where in None, x == x, np.zeros(3, bool):
+
+                def call(by: Callable[..., Any], out: Any) -> Any:
+                    return by(code, x, axis, None, out, False, initial, where, "wrap", accuracy)  # noqa: B023
+
+                agree(lambda out: call(entrances.reduce, out), lambda out: call(entrances.reduce_general, out), None)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

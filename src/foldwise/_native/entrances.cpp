@@ -134,13 +134,10 @@ bool begins_with(PyObject* initial, const Route& route, Manner manner, Finish* f
   const Dtype out = static_cast<Dtype>(route.out);
   if (is_float(out)) {
     if (!PyFloat_CheckExact(initial) && !(PyLong_CheckExact(initial) && manner == plainly)) return false;
-    const double number = PyFloat_AsDouble(initial);
-    if (PyErr_Occurred()) {
-      PyErr_Clear();
-      return false;
-    }
-    finish->number = std::isnan(number) ? NAN : manner == exactly ? number + 0.0 : number;
-    return true;
+    finish->number = PyFloat_AsDouble(initial);
+    const bool too_large = PyErr_Occurred();
+    if (too_large) PyErr_Clear();
+    return !too_large;
   }
   if (!PyLong_CheckExact(initial) || manner != plainly || out == Dtype::boolean) return false;
   int beyond;
