@@ -184,6 +184,42 @@ def test_default_squares_stay_in_range(size: float) -> None:
     assert squares.result() == (math.inf if size > 1 else 0)
 
 
+@pytest.mark.parametrize("dtype", cases.FLOATS)
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_long_products_beyond_the_range(dtype: str, shape: tuple[int, ...]) -> None:
+    """Twenty thousand factors, some of which need care, against whole numbers."""
+    draw = generator(f"products {dtype} {shape}")
+    sizes, signs = draw.uniform(0.01, 100, (20_001, *shape)), draw.choice([-1, 1], (20_001, *shape))
+    if shape:  # groups whose first product needs no care while the others do
+        sizes[:, 0] = draw.uniform(0.9, 1.1, len(sizes))
+    x = (sizes * signs).astype(cases.dtype_of(dtype))
+    x[[7, 300, 9_000]] = limits_of(x.dtype).tiny
+    x[[8, 9, 301, 19_990]] = limits_of(x.dtype).max
+    x[5_000] = limits_of(x.dtype).smallest_subnormal
+    for outputs in np.ndindex(shape):
+        ratios = [float(v).as_integer_ratio() for v in x[(slice(None), *outputs)]]
+        whole_part = math.prod(n for n, _ in ratios)
+        bits = abs(whole_part).bit_length()
+        exponent = bits - sum(d.bit_length() - 1 for _, d in ratios)
+        assert outputs == (0,) or abs(exponent) > 2000
+        back = -int(math.copysign(8, exponent))
+        steps = abs(exponent) // 8
+        found = fw.Accumulator("prod", dtype, shape=shape).update(x)
+        found.update(np.full((steps, *shape), 2.0**back, x.dtype))
+        wanted = math.ldexp(whole_part // 2 ** (bits - 64), exponent - 64 + back * steps)
+        assert float(np.asarray(found.result())[outputs]) == pytest.approx(
+            wanted, rel=1e-11 + float(limits_of(x.dtype).eps)
+        )
+    for value in math.inf, math.nan, 0.0:
+        y = np.abs(x)
+        y[12_345] = value
+        found = fw.Accumulator("prod", dtype, shape=shape).update(y)
+        assert np.array_equal(np.asarray(found.result()), np.full(shape, value, x.dtype), equal_nan=True)
+        y[3] = 0.0
+        found = fw.Accumulator("prod", dtype, shape=shape).update(y)
+        assert np.array_equal(np.asarray(found.result()), np.full(shape, value * 0.0, x.dtype), equal_nan=True)
+
+
 def test_products_leave_the_range_and_come_back() -> None:
     blocks = [[1e300] * 700, [1e-300] * 700, [-1e-308] * 3, [1e308] * 3]
     found = [fw.Accumulator("prod", "float64").update(block) for block in blocks]
