@@ -57,6 +57,8 @@ class WholeNumbers {
   // Each lane of a sum of floats gets so few that it is wrong by at most 2^56 units, of 32 bits by 2^23: all of them together, by
   // a quarter of a word's turn.
   static constexpr int64_t turn = is_half ? 4096 : most_counted;
+  // None of these sums is beyond all floats where a word's turn is not.
+  static constexpr int fewest_places = bits - 127 + static_cast<int>(std::bit_width(static_cast<uint64_t>(turn / at_once)));
 
   // A vector of a block. Where two bfloat16 share a place of a vector, one of each two comes first.
   static FW_INLINE Floats loaded(const S* block, int vector) {
@@ -68,10 +70,15 @@ class WholeNumbers {
     }
   }
 
-  // In units: the sum, if `wrapped` has not turned, and about as much as it is if it has.
+  // Half of it: a float's is in memory, from where it takes less time than out of the vector.
+  static FW_INLINE auto half_loaded(const S* block, int vector, int h, const Floats& x) {
+    if constexpr (std::is_same_v<S, float>) return F::summed(load<float, N / 2>(block + vector * N + h * (N / 2)));
+    else return h ? upper(x) : lower(x);
+  }
+
+  // The sum in units, if `wrapped` has not turned, and about as much as it is, not in units.
   static FW_INLINE void take(const S* p, int64_t count, float scale, const Ahead& ahead, Words* wrapped, Doubles& near) {
     Words sums[vectors * per_vector] = {};
-    const Floats unit = splat<float, N>(scale);
     near = splat<double, native<double>>(0.0);
     S last[at_once] = {};
     for (; count > 0; p += turn, count -= turn) {
@@ -84,14 +91,16 @@ class WholeNumbers {
         }
         repeat<vectors>([&](int v) FW_INLINED {
           if (v * N * sizeof(S) % line_bytes == 0) ask_for_next(block + v * N, ahead);
-          const Floats units = loaded(block, v) * unit;
+          const Floats x = loaded(block, v);
           if constexpr (is_half) {
-            sums[v] = sums[v] + whole_words(units);
-            floats[v] = floats[v] + units;
+            sums[v] = sums[v] + whole_words(x * splat<float, N>(scale));
+            floats[v] = floats[v] + x;
           } else {
-            sums[2 * v] = sums[2 * v] + whole_long_words(lower(units));
-            sums[2 * v + 1] = sums[2 * v + 1] + whole_long_words(upper(units));
-            floats[v] = nearly(units, floats[v]);
+            repeat<2>([&](int h) FW_INLINED {
+              auto& sum = sums[2 * v + h];
+              sum = sum + whole_long_words(half_loaded(block, v, h, x) * splat<float, N / 2>(scale));
+            });
+            floats[v] = nearly(x, floats[v]);
           }
         });
       }
@@ -111,7 +120,7 @@ class WholeNumbers {
     // Where a word has bits to spare, half of them are above: not all elements were seen.
     const int idle = binades - (here.above - here.below), most = 63 - idle / 2 - here.above;
     const int places = is_half ? 24 : std::min(most, 127);
-    if (places < -126 || (!is_half && most - places > idle - idle / 2)) return false;
+    if (places < fewest_places || (!is_half && most - places > idle - idle / 2)) return false;
     Words wrapped[vectors * per_vector];
     Doubles near;
     clear_flags();
@@ -123,7 +132,7 @@ class WholeNumbers {
       for (int k = 0; k < native<Word>; ++k) rest += static_cast<uint64_t>(words[k]);
     }
     const auto turned = static_cast<Word>(rest);
-    const double turns = std::nearbyint((summed(near) - static_cast<double>(turned)) * std::ldexp(1.0, -bits));
+    const double turns = std::nearbyint(std::ldexp(summed(near), places - bits) - std::ldexp(static_cast<double>(turned), -bits));
     const __int128 units = (static_cast<__int128>(turns) << bits) + turned;
     total.add_units(units < 0 ? -units : units, -places - Total::lowest, units < 0);
     return true;
