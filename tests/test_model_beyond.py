@@ -205,3 +205,14 @@ fw.sum(made["y"], axis=(), out=fw.open({os.fspath(tmp_path / "y.npy")!r}, mode="
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
 """
     assert int(processes.output("-c", script)) < 24e6 + 4 * 400_000 * 4  # and results of a row each
+
+
+def test_numpy_warns_of_nothing_beyond_memory(tmp_path: Path) -> None:
+    da = pytest.importorskip("dask.array")
+    np.save(tmp_path / "x.npy", np.array([[1, -1], [0, 4]], np.float32))
+    found = loaded(
+        "g (float[2,2] x) => (float[2] y) <float[1] zero = {0}, int64[1] axis = {1}> {"
+        " a = Div(x, zero) b = Sqrt(x) c = Add(a, b) y = ReduceMax<keepdims = 0>(c, axis) }"
+    )
+    for x in (fw.open(tmp_path / "x.npy"), da.from_array(np.load(tmp_path / "x.npy"))):
+        assert np.isnan(np.asarray(found.run([x])["y"])).all()

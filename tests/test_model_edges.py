@@ -94,3 +94,39 @@ def test_floats_are_asked_for_and_integers_refused() -> None:
     with pytest.raises(fw.ModelError, match=r"input 'x' is missing"):
         loaded("g (float[2] x) => (y) { y = Neg(x) }").run([None])
     assert loaded("g (uint8[2] x) => (y) { y = Identity(x) }").run([[1, 2]])["y"].dtype == np.uint8
+
+
+def test_numpy_warns_of_nothing_in_a_model() -> None:
+    """Neither of constants, nor in a run, nor in the graphs inside; around it the caller's settings hold."""
+    found = loaded(
+        "g (float[N] x, int64 n) => (float[N] y, float[N] z, float[N] w) <float[1] zero = {0}> {"
+        " c = Log(zero) b = Sqrt(c) y = Div(x, zero) a = Sqrt(x) z = Add(a, b)"
+        " w = Loop<body = t (int64 i, bool g, float[N] v) => (h, u) { h = Identity(g) u = Div(v, zero) }>(n, , x) }"
+    )
+    with np.errstate(all="raise"):
+        made = found.run({"x": [1, -1, 0], "n": 2})
+        assert np.geterr() == dict.fromkeys(("divide", "over", "under", "invalid"), "raise")
+    assert np.array_equal(made["y"], [np.inf, -np.inf, np.nan], equal_nan=True)
+    assert np.array_equal(made["w"], made["y"], equal_nan=True)
+    assert np.isnan(made["z"]).all()
+
+
+def test_what_fits_once_is_looked_at_again_when_it_changes() -> None:
+    found = loaded("g (float[N] x, float[M] y) => (float[K] z) { z = Add(x, y) }")
+    for n, m in ((3, 3), (3, 3), (3, 1), (1, 3), (3, 3)):
+        assert found.run([np.ones(n, np.float32), np.ones(m, np.float32)])["z"].tolist() == [2, 2, 2]
+    for n, m in ((3, 4), (4, 3), (2, 3)):
+        with pytest.raises(fw.ShapeError, match="do not broadcast to one"):
+            found.run([np.ones(n, np.float32), np.ones(m, np.float32)])
+
+
+def test_inputs_that_are_done_with_were_not_made() -> None:
+    """All values of a run may take eight times what it is given; x itself is none of them."""
+    text = "g (float[4] x) => (float[M,4] z) <int64[2] n = {%d, 4}> { y = Neg(x) z = Expand(y, n) }"
+    limits = fw.Limits(grown_bytes=0)
+    x = np.ones(4, np.float32)
+    given = x.nbytes + 16  # the shape is a constant of the model
+    fits = 8 * given // x.nbytes - 1  # beside y
+    assert fw.load(model(text % fits), limits=limits).run([x])["z"].shape == (fits, 4)
+    with pytest.raises(fw.LimitError, match="the limit grown_bytes is 0"):
+        fw.load(model(text % (fits + 1)), limits=limits).run([x])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -39,8 +40,15 @@ def elementwise(function: Callable[..., Any], same: bool = True) -> Maker:
 
         taken = function.nin if isinstance(function, np.ufunc) else None
         alike = node.constant("auto_broadcast") == "none"
+        fitting: set[Any] = set()
 
         def run(*inputs: Array) -> Any:
+            kinds = tuple(map(_KIND, inputs))
+            if kinds not in fitting:
+                check(inputs, kinds)
+            return function(*inputs)
+
+        def check(inputs: Sequence[Array], kinds: Any) -> None:
             if taken is not None and len(inputs) != taken:  # NumPy would write into one more
                 raise ArgumentError(f"{node.operator} takes {taken} inputs, got {len(inputs)}")
             shape = _shape_together(inputs, same)
@@ -50,14 +58,18 @@ def elementwise(function: Callable[..., Any], same: bool = True) -> Maker:
             made = math.prod(shape) * max([each.itemsize for each in inputs])
             if made > _SMALL:
                 limits.check_growth(made, sum(each.nbytes for each in inputs), node.operator)
-            return function(*inputs)
+            elif len(fitting) < _MOST_REMEMBERED:
+                fitting.add(kinds)
 
         return run
 
     return make
 
 
-_SMALL = 1 << 16
+_KIND: Final = operator.attrgetter("dtype", "shape")
+"""What of an array decides whether it goes with others."""
+_MOST_REMEMBERED: Final = 64
+_SMALL: Final = 1 << 16
 """So many bytes are not worth a look at the budget."""
 
 
@@ -152,8 +164,9 @@ def of_reals(function: Callable[..., Any]) -> Maker:
         def run(x: Array) -> Any:
             if x.dtype.kind in "biu" and not integers:
                 raise DtypeError(f"{node.operator} takes floats, got {x.dtype}: cast first")
-            limits.check_growth(x.size * x.itemsize, x.nbytes, node.operator)
-            return function(x).astype(x.dtype)
+            if x.nbytes > _SMALL:
+                limits.check_growth(x.nbytes, x.nbytes, node.operator)
+            return function(x).astype(x.dtype, copy=False)
 
         return run
 

@@ -38,7 +38,7 @@ def beyond(step: Step) -> Work:
         if isinstance(step.work, Siblings):
             return _siblings(where, step.work, far)
         if step.need == "place":
-            return where.mapped(step.label, step.said, step.work, inputs)
+            return where.mapped(step.label, step.said, np.errstate(all="ignore")(step.work), inputs)
         raise ModelError(
             "it needs its inputs whole, and one of them is not in memory; there, folds, scans and what works element "
             "by element are done. Give that input as an array"

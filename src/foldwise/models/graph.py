@@ -194,6 +194,6 @@ def bytes_of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
 
 def size_of(value: Any) -> int:
     """The bytes of a value in memory, those of a sequence, or of all results of a node, together."""
-    if isinstance(value, list | tuple):
-        return sum(map(size_of, value))
-    return value.nbytes if isinstance(value, np.ndarray) else 0
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    return sum(map(size_of, value)) if isinstance(value, list | tuple) else 0

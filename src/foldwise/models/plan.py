@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -42,7 +43,8 @@ class Step(NamedTuple):
     """Some nodes that run as one."""
 
     work: Callable[..., Any]
-    reads: tuple[int, ...]
+    take: Callable[[list[Any]], Sequence[Any]]
+    """Picks what it reads of all values."""
     writes: tuple[int, ...]
     frees: tuple[int, ...]
     label: str
@@ -108,7 +110,7 @@ class Plan:
         self.steps = [
             Step(
                 part.work,
-                tuple(place[name] if name else _NOTHING for name in part.reads),
+                _taker([place[name] if name else _NOTHING for name in part.reads]),
                 tuple(place[name] if name else _UNWANTED for name in part.writes),
                 tuple(frees[i]), part.label, part.operator, part.by, part.need, part.said,
             )
@@ -124,10 +126,12 @@ class Plan:
         if not self._grows:
             return self._follow(values, observe)
         given, taken = ROOM.given, ROOM.taken
+        follow = self._follow
         if given is None:
-            ROOM.given, ROOM.turns = self._held + sum(getattr(each, "nbytes", 0) for each in inputs), 0
+            ROOM.given, ROOM.turns = self._held + sum([getattr(each, "nbytes", 0) for each in inputs]), 0
+            follow = self._follow_quietly
         try:
-            return self._follow(values, observe)
+            return follow(values, observe)
         finally:
             ROOM.given, ROOM.taken = given, taken
 
@@ -139,15 +143,23 @@ class Plan:
         made.steps = [step._replace(work=beyond(step)) for step in self.steps]
         return made
 
+    @np.errstate(all="ignore")
+    def _follow_quietly(self, values: list[Any], observe: Observer | None) -> list[Any]:
+        """All steps, in which NumPy warns of nothing; those of the graphs inside too."""
+        return self._follow(values, observe)
+
     def _follow(self, values: list[Any], observe: Observer | None) -> list[Any]:
-        for done, (work, reads, writes, frees, label, operator, by, *_) in enumerate(self.steps, 1):
+        grows, inputs = self._grows, self._inputs
+        for done, step in enumerate(self.steps, 1):
+            work, take, writes, frees = step[:4]
             began = time.perf_counter() if observe else 0.0
+            taken = take(values)
             try:
-                made = work(*[values[i] for i in reads])
+                made = work(*taken)
             except FoldwiseError as error:
-                raise relabelled(error, label, operator) from error.__cause__
+                raise relabelled(error, step.label, step.operator) from error.__cause__
             except UNEXPECTED as error:
-                raise ModelError(f"{label} ({operator}) does not take these inputs ({error})") from error
+                raise ModelError(f"{step.label} ({step.operator}) does not take these inputs ({error})") from error
             if len(writes) == 1:
                 values[writes[0]] = made
             else:
@@ -155,13 +167,24 @@ class Plan:
                     values[i] = value
             if observe:
                 seconds = time.perf_counter() - began
-                read, written = (sum(size_of(values[i]) for i in places) for places in (reads, writes))
-                observe(StepReport(label, operator, by, seconds, read, written, done, len(self.steps)))
-            if self._grows:
-                ROOM.taken += size_of(made) - sum([size_of(values[i]) for i in frees if i >= self._inputs])
+                sizes = size_of(taken), sum(size_of(values[i]) for i in writes)
+                observe(StepReport(step.label, step.operator, step.by, seconds, *sizes, done, len(self.steps)))
+            if grows:
+                more = size_of(made)
+                for i in frees:
+                    if i >= inputs:
+                        more -= size_of(values[i])
+                ROOM.taken += more
             for i in frees:
                 values[i] = None
         return [values[i] for i in self._outputs]
+
+
+def _taker(places: Sequence[int]) -> Callable[[list[Any]], Sequence[Any]]:
+    """Picks the values at some places, in one call."""
+    if len(places) == 1:
+        return itemgetter(slice(places[0], places[0] + 1 or None))
+    return itemgetter(*places) if places else lambda values: ()
 
 
 class Planner:
@@ -251,7 +274,8 @@ class Planner:
             which = self.program.dialect, node, opset
             part = Part(work, tuple(node.inputs), writes, label, node.operator, "numpy", need(*which), said(*which))
             if len(writes) == 1 and all(name in known for name in node.inputs):
-                made_now = part.work(*(known[name] for name in node.inputs))
+                with np.errstate(all="ignore"):
+                    made_now = part.work(*(known[name] for name in node.inputs))
                 if size_of(made_now) <= _LARGEST_KEPT:
                     known[node.outputs[0]] = made_now
             return part
@@ -306,8 +330,7 @@ def _arrays_of(run: Callable[..., Any]) -> Callable[..., Any]:
     """NumPy gives scalars where there is no axis left."""
 
     def work(*inputs: Any) -> Any:
-        with np.errstate(all="ignore"):
-            made = run(*inputs)
+        made = run(*inputs)
         return np.asarray(made) if isinstance(made, np.generic) else made
 
     return work

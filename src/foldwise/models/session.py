@@ -174,9 +174,9 @@ def _detached(outputs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
     for made in outputs:
         if isinstance(made, np.ndarray):
             root = _root(made)
-            if id(root) in taken or not made.flags.writeable or not root.flags.writeable:
+            if id(root) in taken or not made.flags.writeable:
                 made = made.copy()
-            taken.add(id(_root(made)))
+            taken.add(id(root))
         found.append(made)
     return found
 
