@@ -1,4 +1,4 @@
-"""Domains: values worth folding, per kind of dtype."""
+"""Domains: values worth folding, per kind of dtype; made by exact steps, and so the same on every machine."""
 
 from __future__ import annotations
 
@@ -29,13 +29,23 @@ def truths(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
     return rng.integers(0, 2, count).astype(dtype)
 
 
+def bell_shaped(rng: Generator, count: int) -> Array:
+    """Nearly normal numbers: sums of four, each a multiple of 2**-51 between -1 and 1."""
+    return np.asarray(rng.integers(-(2**51), 2**51, (4, count)).sum(axis=0) * 2.0**-51)
+
+
+def over_binades(rng: Generator, low: int, high: int, count: int) -> Array:
+    """Numbers from 2**low to 2**high, as many in each binade."""
+    return np.asarray(np.ldexp(1 + rng.random(count), rng.integers(low, high, count)))
+
+
 def normal(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
-    return rng.standard_normal(count).astype(dtype)
+    return bell_shaped(rng, count).astype(dtype)
 
 
 def wide(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
     binades = 6 if dtype == np.float16 else 20
-    return (rng.standard_normal(count) * 2.0 ** rng.uniform(-binades, binades, count)).astype(dtype)
+    return (bell_shaped(rng, count) * over_binades(rng, -binades, binades, count)).astype(dtype)
 
 
 def subnormal(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
@@ -45,17 +55,16 @@ def subnormal(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
 
 
 def near_one(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
-    return (rng.choice([-1, 1], count) * (1 + rng.standard_normal(count) / 16)).astype(dtype)
+    return (rng.choice([-1, 1], count) * (1 + bell_shaped(rng, count) / 16)).astype(dtype)
 
 
 def there_and_back(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
     """Exponents over the whole range, the second half undoing the first: partial products leave the range."""
     limits = limits_of(dtype)
-    half = rng.uniform(limits.minexp - limits.nmant + 1, limits.maxexp - 1, count // 2)
-    exponents = np.concatenate([half, np.zeros(count % 2), -half[::-1]])
-    return np.asarray(2.0 ** np.clip(exponents, limits.minexp - limits.nmant, limits.maxexp - 1)).astype(
-        dtype
-    )
+    low, high = limits.minexp - limits.nmant, limits.maxexp - 1
+    exponents, numbers = rng.integers(low + 1, high, count // 2), 1 + rng.random(count // 2)
+    back = np.ldexp(1 / numbers, np.clip(-exponents, low + 1, high))
+    return np.concatenate([np.ldexp(numbers, exponents), np.ones(count % 2), back[::-1]]).astype(dtype)
 
 
 def special(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
@@ -87,15 +96,15 @@ def rarely_nan(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
 def whole_range(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
     """Exponents over the whole range: most squares are out of it."""
     limits = limits_of(dtype)
-    exponents = rng.uniform(limits.minexp - limits.nmant, limits.maxexp - 1, count)
-    return np.asarray(rng.choice([-1, 1], count) * 2.0**exponents).astype(dtype)
+    sizes = over_binades(rng, limits.minexp - limits.nmant, limits.maxexp - 1, count)
+    return np.asarray(rng.choice([-1, 1], count) * sizes).astype(dtype)
 
 
 def tiny(rng: Generator, dtype: np.dtype[Any], count: int) -> Array:
     """Squares just below the smallest normal number, and far below it."""
     limits = limits_of(dtype)
-    exponents = rng.uniform(limits.minexp / 2 - 30, limits.minexp / 2 + 2, count)
-    return np.asarray(rng.standard_normal(count) * 2.0**exponents).astype(dtype)
+    root = limits.minexp // 2
+    return np.asarray(bell_shaped(rng, count) * over_binades(rng, root - 30, root + 2, count)).astype(dtype)
 
 
 Domains = dict[str, tuple[Domain, ...]]

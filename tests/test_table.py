@@ -15,6 +15,8 @@ import pytest
 import references
 import trees
 from cases import Case, Fold
+from digests import of_all
+from digests import written as written_down
 from trees import Array
 
 import foldwise as fw
@@ -45,6 +47,11 @@ def digests(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return np.load(path)
 
 
+@pytest.fixture(scope="module")
+def written() -> dict[str, str]:
+    return written_down()
+
+
 @pytest.mark.parametrize(("fold", "dtype"), EVERY_COLUMN)
 def test_canonical_bits_on_every_isa(digests: Any, fold: Fold, dtype: str) -> None:
     found = digests[f"{fold.name} {dtype}"]
@@ -59,6 +66,15 @@ def differences(fold: Fold, dtype: str, different: set[int]) -> str:
     chosen = [case for k, case in enumerate(cases.cases(fold, dtype)) if k in different][:10]
     words = [f"{case}\n  wanted {references.expected(case)!r}\n  here   {compute(case)!r}" for case in chosen]
     return "\n".join([f"{len(different)} cases differ, the first:", *words])
+
+
+@pytest.mark.parametrize(("fold", "dtype"), EVERY_COLUMN)
+def test_the_same_bits_on_every_machine(written: dict[str, str], fold: Fold, dtype: str) -> None:
+    assert of_all(expected_digests(fold, dtype)) == written[f"{fold.name} {dtype}"], processes.TESTS / "digests.py"
+
+
+def test_every_column_is_written_down(written: dict[str, str]) -> None:
+    assert list(written) == [f"{fold.name} {dtype}" for fold in cases.FOLDS for dtype in cases.DTYPES]
 
 
 @pytest.mark.parametrize(("fold", "dtype"), EVERY_COLUMN)
