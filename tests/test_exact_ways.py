@@ -47,7 +47,7 @@ def test_long_sums_of_floats_some_binades_apart(dtype: str, binades: int, top: s
     assert math.isnan(exactly_folded("sum", x, dtype=np.float64))
 
 
-@pytest.mark.parametrize("largest", [0.0009, 0.03125, 127.9375, -128.0, 128.0, -65504.0, 65504.0])
+@pytest.mark.parametrize("largest", [0.0009, 0.03125, 2.0, 63.9375, 127.9375, -128.0, 128.0, -65504.0, 65504.0])
 @pytest.mark.parametrize("count", [33, 4097, 40_000, 70_001])
 def test_long_sums_of_float16(largest: float, count: int) -> None:
     """As whole numbers of 32 bits, up to 128, their sums wrap some thousand times; the least are units of these.
@@ -64,6 +64,25 @@ def test_long_sums_of_float16(largest: float, count: int) -> None:
     assert exactly_folded("sum", mixed, dtype=np.float64) == np.inf
     mixed[count // 3] = np.nan
     assert math.isnan(exactly_folded("sum", mixed, dtype=np.float64))
+
+
+@pytest.mark.parametrize("shape", [(1, 1024), (1, 5000), (1, 40_001), (2, 8192), (9, 3136), (40, 1023), (9, 8193)])
+@pytest.mark.parametrize("kind", ["none", "one row", "some rows", "all rows", "too large", "infinite"])
+def test_float16_of_which_two_are_no_float(shape: tuple[int, int], kind: str) -> None:
+    """Most often two of them are: where not, or no whole number of 32 bits, only there each is taken by itself."""
+    rng = exact_calls.generator("two", shape, kind)
+    x = (rng.integers(-2048, 2048, shape) * 2.0**-11).astype(np.float16)
+    which = {"none": slice(0), "one row": slice(shape[0] // 2, shape[0] // 2 + 1), "some rows": slice(0, None, 5)}
+    for first in (0, shape[1] // 2, shape[1] - 64):
+        some = x[which.get(kind, slice(None)), first : first + 64]
+        some[...] = np.where(rng.random(some.shape) < 0.5, np.float16(32), np.float16(3 * 2.0**-24))
+    if kind == "too large":
+        x[:, 70:73] = 127.5, 64, 60000
+    wanted = np.ldexp((x.astype(np.float64) * 2.0**24).astype(np.int64).sum(axis=1).astype(np.float64), -24)
+    if kind == "infinite":
+        x[0, 99] = wanted[0] = np.inf
+    for axis, some in ((1, x), (0, x.T.copy()), (1, np.repeat(x, 2, axis=1)[:, ::2])):
+        assert same_bits(exactly_folded("sum", some, axis=axis, dtype=np.float64), wanted)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])

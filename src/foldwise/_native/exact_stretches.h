@@ -25,7 +25,7 @@ class Stretches {
 
   // What is not plain seldom stands alone. Until something was, a first try is short, and a grid takes more at once; after bits,
   // so many spans more go by bits.
-  Patience floats_{3}, plain_{3}, whole_, counted_;
+  Patience pairs_{3}, floats_{3}, plain_{3}, whole_, counted_;
   bool plainly_ = false;
   int64_t by_bits_ = 0;
   static constexpr Exponents unseen{above_all, of_nothing};
@@ -46,9 +46,9 @@ class Stretches {
         some = std::min(count, by_bits_ * on_grid);
         by_bits_ -= (some + on_grid - 1) / on_grid;
         add_by_bits(total, p, some);
-      } else if (const int64_t first = plainly_ ? some : std::min(a_try, some); add_plainly(total, p, first, ahead)) {
-        some = first;
-      } else if (!add_apart(total, p, some)) {
+      } else if (const int64_t plain = add_plainly(total, p, plainly_ ? some : std::min(a_try, some), ahead)) {
+        some = plain;
+      } else if (!add_apart(total, p, some, ahead)) {
         add_by_bits(total, p, some);
         by_bits_ = 7;
         seen_ = unseen;
@@ -59,19 +59,29 @@ class Stretches {
   }
 
  private:
-  bool add_plainly(Total& total, const S* p, int64_t count, Ahead ahead) {
+  // How many it has added: of float16 in pairs perhaps only the first.
+  int64_t add_plainly(Total& total, const S* p, int64_t count, const Ahead& ahead) {
     if constexpr (!F::plainly) {
-      return false;
+      return 0;
     } else if constexpr (halves_) {
-      if (floats_.lasts() && floats_.learn(WholeNumbers<F>::add(total, p, count, {}, ahead))) return plainly_ = true;
-      return plainly_ = HalvesOnLevels::add(total, p, count, ahead.distance);
-    } else {
-      if constexpr (starts_in_floats<F>) {
-        if (floats_.lasts() && floats_.learn(add_in_floats(total, p, count, ahead))) return plainly_ = true;
-        if constexpr (WholeNumbers<F>::suits) return plainly_ = false;  // whole numbers take less than doubles
+      if constexpr (starts_in_pairs<F>) {
+        if (pairs_.lasts()) {
+          count = std::min(count, pairs_per_check);
+          plainly_ = pairs_.learn(WholeNumbers<F>::template add_halves<2>(total, p, count, ahead));
+          if (plainly_) return count;
+        }
       }
-      return plainly_ = plain_.lasts() && plain_.learn(add_in_lanes(total, p, count, ahead));
+      plainly_ = (floats_.lasts() && floats_.learn(WholeNumbers<F>::template add_halves<1>(total, p, count, ahead))) ||
+                 HalvesOnLevels::add(total, p, count, ahead.distance);
+    } else {
+      constexpr bool whole_numbers_take_less = starts_in_floats<F> && WholeNumbers<F>::suits;
+      plainly_ = false;
+      if constexpr (starts_in_floats<F>) plainly_ = floats_.lasts() && floats_.learn(add_in_floats(total, p, count, ahead));
+      if constexpr (!whole_numbers_take_less) {
+        plainly_ = plainly_ || (plain_.lasts() && plain_.learn(add_in_lanes(total, p, count, ahead)));
+      }
     }
+    return plainly_ ? count : 0;
   }
 
   static bool add_in_floats(Total& total, const S* p, int64_t count, const Ahead& ahead) {
@@ -113,17 +123,17 @@ class Stretches {
     return seen_;
   }
 
-  bool add_apart(Total& total, const S* p, int64_t count) {
+  bool add_apart(Total& total, const S* p, int64_t count, const Ahead& ahead) {
     if constexpr (halves_) return false;  // levels hold all of them that are numbers
-    else return add_counted_by<WholeNumbers<F>>(total, p, count, whole_) || add_counted_by<UnitsAndRests<F>>(total, p, count, counted_) ||
-                add_on_grid(total, p, count);
+    else return add_counted_by<WholeNumbers<F>>(total, p, count, ahead, whole_) ||
+                add_counted_by<UnitsAndRests<F>>(total, p, count, ahead, counted_) || add_on_grid(total, p, count);
   }
   template <class Counted>
-  bool add_counted_by(Total& total, const S* p, int64_t count, Patience& patience) {
+  bool add_counted_by(Total& total, const S* p, int64_t count, const Ahead& ahead, Patience& patience) {
     if constexpr (Counted::suits) {
       const Exponents here = seen(p, count);
       if (here.above - here.below > Counted::binades || !patience.lasts()) return false;
-      if (patience.learn(Counted::add(total, p, count, here))) return true;
+      if (patience.learn(Counted::add(total, p, count, here, ahead))) return true;
       seen_ = exponents(p, count);
     }
     return false;

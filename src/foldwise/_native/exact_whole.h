@@ -25,15 +25,23 @@ constexpr bool has_long_words = true;
 FW_INLINE Pack<int64_t, 8> whole_long_words(const Pack<float, 8>& x) {
   return {{(Pack<int64_t, 8>::Vector)_mm512_cvtps_epi64((__m256)x.v[0])}};
 }
-// a + b, and the flags are not told of it.
+// a + b from the units that multiply, and the flags are not told of it.
 FW_INLINE Floats nearly(const Floats& a, const Floats& b) {
   constexpr int how = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
-  return {{(Floats::Vector)_mm512_add_round_ps((__m512)a.v[0], (__m512)b.v[0], how)}};
+  return {{(Floats::Vector)_mm512_fmadd_round_ps((__m512)a.v[0], _mm512_set1_ps(1), (__m512)b.v[0], how)}};
+}
+// All together, to the nearest, likewise.
+FW_INLINE int64_t nearly_whole(const Pack<double, 8>& of) {
+  constexpr int how = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  const auto sum = (__m512d)of.v[0], two = _mm512_add_round_pd(sum, _mm512_shuffle_f64x2(sum, sum, 0x4e), how),
+             one = _mm512_add_round_pd(two, _mm512_shuffle_f64x2(two, two, 0xb1), how);
+  return _mm_cvt_roundsd_i64(_mm512_castpd512_pd128(_mm512_add_round_pd(one, _mm512_permute_pd(one, 0x55), how)), how);
 }
 #else
 constexpr bool has_long_words = false;
 Pack<int64_t, native<double>> whole_long_words(const Pack<float, native<double>>& x);
-Floats nearly(const Floats& a, const Floats& b);
+FW_INLINE Floats nearly(const Floats& a, const Floats& b) { return a + b; }
+FW_INLINE int64_t nearly_whole(const Pack<double, native<double>>& of) { return std::llrint(summed(of)); }
 #endif
 
 // How many bits a float16, bfloat16, float32 or float64 has.
@@ -41,6 +49,11 @@ template <class S>
 constexpr int digits_of = std::is_same_v<S, half> ? 11 : std::is_same_v<S, bfloat> ? 8 : std::numeric_limits<S>::digits;
 
 constexpr int64_t most_counted = 32768;
+
+// Float16 of which most often two are a float together: of so many, most often all. What tells how often their words wrap must leave the
+// flags alone.
+template <class F> constexpr bool starts_in_pairs = std::is_same_v<F, ExactSum<half, double>> && has_long_words;
+constexpr int64_t pairs_per_check = 4096;
 
 // Floats up to forty binades apart, a bfloat16's up to 56, are multiples of one unit, and a word of 64 bits is enough for each. A
 // float16 is a multiple of 2^-24, and below 128 a word of 32 bits is. Their sum may wrap: a sum of floats is near enough to say
@@ -53,12 +66,11 @@ class WholeNumbers {
   using Words = Pack<Word, native<Word>>;
   using Doubles = Pack<double, native<double>>;
   static constexpr int N = floats_at_once, vectors = 4, per_vector = N / native<Word>, bits = 8 * sizeof(Word);
-  static constexpr int64_t at_once = vectors * N;
-  // Each lane of a sum of floats gets so few that it is wrong by at most 2^56 units, of 32 bits by 2^23: all of them together, by
-  // a quarter of a word's turn.
-  static constexpr int64_t turn = is_half ? 4096 : most_counted;
+  // Each lane of a sum of floats gets so many that it is wrong by at most 2^56 units, of 32 bits by 2^21: all of them together, by
+  // less than a quarter of a word's turn.
+  static constexpr int64_t lanes = vectors * N, turn = is_half ? 128 * lanes : most_counted;
   // None of these sums is beyond all floats where a word's turn is not.
-  static constexpr int fewest_places = bits - 127 + static_cast<int>(std::bit_width(static_cast<uint64_t>(turn / at_once)));
+  static constexpr int fewest_places = bits - 127 + static_cast<int>(std::bit_width(static_cast<uint64_t>(turn / lanes)));
 
   // A vector of a block. Where two bfloat16 share a place of a vector, one of each two comes first.
   static FW_INLINE Floats loaded(const S* block, int vector) {
@@ -76,62 +88,85 @@ class WholeNumbers {
     else return h ? upper(x) : lower(x);
   }
 
-  // The sum in units, if `wrapped` has not turned, and about as much as it is, not in units.
-  static FW_INLINE void take(const S* p, int64_t count, float scale, const Ahead& ahead, Words* wrapped, Doubles& near) {
+  // The sum in units, if `wrapped` has not turned, and about as much as it is, not in units. Of `together` elements floats hold the sum.
+  template <int together>
+  static FW_INLINE void take(const S* p, int64_t count, float scale, const Ahead& ahead, Words& wrapped, Doubles& near) {
+    constexpr int64_t at_once = together * lanes;
     Words sums[vectors * per_vector] = {};
-    near = splat<double, native<double>>(0.0);
-    S last[at_once] = {};
-    for (; count > 0; p += turn, count -= turn) {
-      Floats floats[vectors] = {};
-      for (int64_t i = 0; i < std::min(count, turn); i += at_once) {
-        const S* block = p + i;
-        if (count - i < at_once) {
-          std::copy_n(block, count - i, last);
-          block = last;
-        }
-        repeat<vectors>([&](int v) FW_INLINED {
-          if (v * N * sizeof(S) % line_bytes == 0) ask_for_next(block + v * N, ahead);
-          const Floats x = loaded(block, v);
-          if constexpr (is_half) {
-            sums[v] = sums[v] + whole_words(x * splat<float, N>(scale));
-            floats[v] = floats[v] + x;
-          } else {
-            repeat<2>([&](int h) FW_INLINED {
-              auto& sum = sums[2 * v + h];
-              sum = sum + whole_long_words(half_loaded(block, v, h, x) * splat<float, N / 2>(scale));
-            });
-            floats[v] = nearly(x, floats[v]);
-          }
-        });
-      }
+    Floats floats[vectors];  // only ever named by constants, or they would not stay in registers
+    const auto step = [&](const S* block) FW_INLINED {
       repeat<vectors>([&](int v) FW_INLINED {
-        near = added_floats<native<double>>(added_floats<native<double>>(near, lower(floats[v])), upper(floats[v]));
+        Floats x;
+        repeat<together>([&](int t) FW_INLINED {
+          const int at = v * together + t;
+          if (ahead.far && at * N * sizeof(S) % line_bytes == 0) ask_for_next(block + at * N, ahead);
+          x = t == 0 ? loaded(block, at) : Floats{{added_aside(loaded(block, at).v[0], x.v[0])}};
+        });
+        if constexpr (is_half) {
+          sums[v] = sums[v] + whole_words(x * splat<float, N>(scale));
+        } else {
+          repeat<2>([&](int h) FW_INLINED {
+            auto& sum = sums[2 * v + h];
+            sum = sum + whole_long_words(half_loaded(block, v, h, x) * splat<float, N / 2>(scale));
+          });
+        }
+        floats[v] = nearly(x, floats[v]);
       });
+    };
+    near = splat<double, native<double>>(0.0);
+    while (count > 0) {
+      repeat<vectors>([&](int v) FW_INLINED { floats[v] = {}; });
+      const S* const end = p + std::min(count, together * turn) / at_once * at_once;
+      count -= end - p;
+      for (; p < end; p += at_once) step(p);
+      if (0 < count && count < at_once) {
+        S last[at_once] = {};
+        std::copy_n(p, std::exchange(count, 0), last);
+        step(last);
+      }
+      const Floats all = nearly(nearly(floats[0], floats[1]), nearly(floats[2], floats[3]));
+      near = added_floats<native<double>>(added_floats<native<double>>(near, lower(all)), upper(all));
     }
-    repeat<vectors * per_vector>([&](int v) FW_INLINED { wrapped[v] = sums[v]; });
+    repeat<vectors * per_vector>([&](int v) FW_INLINED { wrapped = v == 0 ? sums[0] : wrapped + sums[v]; });
   }
 
  public:
   static constexpr bool suits = F::linear && has_long_words && sizeof(S) < 8;  // but for float16, which ask for themselves
   static constexpr int binades = 64 - digits_of<S>;  // a word, less what one of them has
 
+  // The sum of up to `most_counted` float16, unless the flags say that one is too large; of pairs, that a float does not hold one.
+  template <int together>
+  static FW_INLINE double halves(const S* p, int64_t count, const Ahead& ahead) {
+    constexpr float scale = 0x1p24f;
+    Words wrapped;
+    Doubles near;
+    take<together>(p, count, scale, ahead, wrapped, near);
+    const int64_t about = nearly_whole(near * splat<double, native<double>>(scale));
+    const auto off = static_cast<Word>(static_cast<std::uint32_t>(summed(wrapped)) - static_cast<std::uint32_t>(about));
+    return static_cast<double>(static_cast<int64_t>(static_cast<uint64_t>(about) + static_cast<uint64_t>(off))) * (1.0 / scale);
+  }
+  template <int together>
+  static FW_INLINE bool add_halves(Total& total, const S* p, int64_t count, const Ahead& ahead) {
+    clear_flags();
+    const double sum = halves<together>(p, count, ahead);
+    settle(&sum);
+    if (raised_flags(together > 1 ? flag_of_any : flag_of_invalid)) return false;
+    total.add(sum);
+    return true;
+  }
+
   // Adds up to `most_counted` elements, unless the flags say that they are not whole, or too large.
-  static FW_INLINE bool add(Total& total, const S* p, int64_t count, Exponents here, const Ahead& ahead = {}) {
+  static FW_INLINE bool add(Total& total, const S* p, int64_t count, Exponents here, const Ahead& ahead) {
     // Where a word has bits to spare, half of them are above: not all elements were seen.
-    const int idle = binades - (here.above - here.below), most = 63 - idle / 2 - here.above;
-    const int places = is_half ? 24 : std::min(most, 127);
-    if (places < fewest_places || (!is_half && most - places > idle - idle / 2)) return false;
-    Words wrapped[vectors * per_vector];
+    const int idle = binades - (here.above - here.below), most = 63 - idle / 2 - here.above, places = std::min(most, 127);
+    if (places < fewest_places || most - places > idle - idle / 2) return false;
+    Words wrapped;
     Doubles near;
     clear_flags();
-    take(p, count, std::bit_cast<float>(static_cast<std::uint32_t>(places + 127) << 23), ahead, wrapped, near);
-    settle(wrapped);
-    if (raised_flags(is_half ? flag_of_invalid : flag_of_any)) return false;
-    uint64_t rest = 0;
-    for (const Words& words : wrapped) {
-      for (int k = 0; k < native<Word>; ++k) rest += static_cast<uint64_t>(words[k]);
-    }
-    const auto turned = static_cast<Word>(rest);
+    take<1>(p, count, std::bit_cast<float>(static_cast<std::uint32_t>(places + 127) << 23), ahead, wrapped, near);
+    settle(&wrapped);
+    if (lost_bits()) return false;
+    const Word turned = summed(wrapped);
     const double turns = std::nearbyint(std::ldexp(summed(near), places - bits) - std::ldexp(static_cast<double>(turned), -bits));
     const __int128 units = (static_cast<__int128>(turns) << bits) + turned;
     total.add_units(units < 0 ? -units : units, -places - Total::lowest, units < 0);
@@ -149,7 +184,7 @@ class UnitsAndRests {
   using Some = Pack<double, W>;
 
   // The sums of each vector's units, and then of its rests.
-  static FW_INLINE void take(const S* p, int64_t count, double unit, double* sums) {
+  static FW_INLINE void take(const S* p, int64_t count, double unit, const Ahead& ahead, double* sums) {
     Some units[vectors] = {}, rests[vectors] = {};
     const auto step = [&](int v, const Some& loaded) FW_INLINED {
       const auto x = F::summed(loaded).v[0], scale = unit - typename Some::Vector{};
@@ -161,7 +196,7 @@ class UnitsAndRests {
     for (; i + at_once <= count; i += at_once) {
       repeat<vectors>([&](int v) FW_INLINED {
         const S* at = p + i + v * W;
-        if (v * W * sizeof(S) % line_bytes == 0) ask_for(at, sequence_prefetch_distance());
+        if (ahead.far && v * W * sizeof(S) % line_bytes == 0) ask_for_next(at, ahead);
         step(v, load<double, W>(at));
       });
     }
@@ -177,12 +212,12 @@ class UnitsAndRests {
   static constexpr int binades = 2 * bits - spare_units - spare_rests - digits_of<S>;
 
   // Adds up to `most_counted` elements, unless the flags say that units or rests have lost bits.
-  static FW_INLINE bool add(Total& total, const S* p, int64_t count, Exponents here) {
+  static FW_INLINE bool add(Total& total, const S* p, int64_t count, Exponents here, const Ahead& ahead) {
     const int unused = (binades - (here.above - here.below)) / 2, places = bits - spare_units - unused - here.above;
     if (std::abs(places) > 900) return false;  // sums must not overflow, either
     double sums[2 * at_once];
     clear_flags();
-    take(p, count, std::ldexp(1.0, places), sums);
+    take(p, count, std::ldexp(1.0, places), ahead, sums);
     settle(sums);
     if (lost_bits()) return false;
     for (double& sum : sums) sum *= std::ldexp(1.0, -places);

@@ -16,7 +16,7 @@ struct ShortRows : ReduceWork<F> {
 
   static constexpr int64_t most_row_blocks = 8;
   static constexpr int64_t batch = (size == 2 ? 4 : 1) * RowFold::few;
-  static constexpr int64_t least_in_floats = 64;
+  static constexpr int64_t least_in_floats = 64, least_in_pairs = 1024;
   static constexpr int64_t least_spread = 1024 / size;  // elements for which what is fetched is spread over the reading
   // Exact rows share one check of the flags: not so many that one of them is likely to raise one.
   static constexpr int64_t most_elements = is_exact<F> ? 4096 : std::numeric_limits<int64_t>::max();
@@ -83,7 +83,7 @@ struct ShortRows : ReduceWork<F> {
 
   template <class G, bool in_floats = false, class Give>
   FW_INLINE void each_row(const char* x, int64_t stride, int64_t rows, Give&& give) const {
-    const Ahead ahead = prefetch ? ahead_of(plan.count * size, stride) : Ahead{0};
+    const Ahead ahead = prefetch ? ahead_of(plan.count * size, stride) : Ahead{0, false, 0, false};
     each_row_by<G>([&](int64_t i) FW_INLINED {
       return row_vector<G, in_floats>(reinterpret_cast<const S*>(x + i * stride), plan.count, ahead);
     }, rows, give);
@@ -264,6 +264,27 @@ struct ShortRows : ReduceWork<F> {
     return exact;
   }
 
+  // Rows of float16, each under its own check: in pairs, until more than one of four has to be taken singly.
+  bool halves_along_rows(const char* x, int64_t stride, int64_t rows, double* sums, Patience& pairs) const {
+    const Ahead ahead = prefetch ? ahead_of(plan.count * size, stride) : Ahead{0, false, 0, false};
+    int64_t singly = 0;
+    const auto sum = [&](auto together, int64_t i, unsigned flags) FW_INLINED {
+      sums[i] = WholeNumbers<F>::template halves<together>(reinterpret_cast<const S*>(x + i * stride), plan.count, ahead);
+      settle(sums + i);
+      if (!raised_flags(flags)) return true;
+      clear_flags();
+      return false;
+    };
+    clear_flags();
+    for (int64_t i = 0; i < rows; ++i) {
+      if (4 * singly <= rows && sum(std::integral_constant<int, 2>{}, i, flag_of_any)) continue;
+      ++singly;
+      if (!sum(std::integral_constant<int, 1>{}, i, flag_of_invalid)) return pairs.learn(false);
+    }
+    pairs.learn(4 * singly <= rows);
+    return true;
+  }
+
   // Exact folds leave parts, all of them exact, or else Totals.
   struct Tried {
     Patience floats, plain{3}, grid;
@@ -289,6 +310,9 @@ struct ShortRows : ReduceWork<F> {
     }
     if constexpr (adds_short_floats<F>) {
       if (narrow && outputs.from_floats() && tried.floats.lasts() && tried.floats.learn(fold_as_default(x, rows, out))) return;
+    }
+    if constexpr (starts_in_pairs<F>) {
+      exact = plan.count >= least_in_pairs && tried.floats.lasts() && halves_along_rows(x, stride, rows, parts, tried.floats);
     }
     if constexpr (starts_in_floats<F>) {
       if (plan.count >= least_in_floats && tried.floats.lasts()) {
