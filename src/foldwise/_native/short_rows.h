@@ -16,7 +16,7 @@ struct ShortRows : ReduceWork<F> {
 
   static constexpr int64_t most_row_blocks = 8;
   static constexpr int64_t batch = (size == 2 ? 4 : 1) * RowFold::few;
-  static constexpr int64_t least_in_floats = 64, least_in_pairs = 1024;
+  static constexpr int64_t least_in_floats = 64, least_counted = 1024;
   static constexpr int64_t least_spread = 1024 / size;  // elements for which what is fetched is spread over the reading
   // Exact rows share one check of the flags: not so many that one of them is likely to raise one.
   static constexpr int64_t most_elements = is_exact<F> ? 4096 : std::numeric_limits<int64_t>::max();
@@ -264,9 +264,11 @@ struct ShortRows : ReduceWork<F> {
     return exact;
   }
 
-  // Rows of float16, each under its own check: in pairs, until more than one of four has to be taken singly.
-  bool halves_along_rows(const char* x, int64_t stride, int64_t rows, double* sums, Patience& pairs) const {
+  // Rows of float16 as whole numbers, each under its own check: in pairs, where that suits most of them.
+  static constexpr bool counts_rows = !small && std::is_same_v<F, ExactSum<half, double>>;
+  bool count_rows(const char* x, int64_t stride, int64_t rows, double* sums, Patience& pairs) const {
     const Ahead ahead = prefetch ? ahead_of(plan.count * size, stride) : Ahead{0, false, 0, false};
+    const bool in_pairs = starts_in_pairs<F> && pairs.lasts();
     int64_t singly = 0;
     const auto sum = [&](auto together, int64_t i, unsigned flags) FW_INLINED {
       sums[i] = WholeNumbers<F>::template halves<together>(reinterpret_cast<const S*>(x + i * stride), plan.count, ahead);
@@ -277,17 +279,19 @@ struct ShortRows : ReduceWork<F> {
     };
     clear_flags();
     for (int64_t i = 0; i < rows; ++i) {
-      if (4 * singly <= rows && sum(std::integral_constant<int, 2>{}, i, flag_of_any)) continue;
+      if constexpr (starts_in_pairs<F>) {
+        if (in_pairs && 4 * singly <= rows && sum(std::integral_constant<int, 2>{}, i, flag_of_any)) continue;
+      }
       ++singly;
-      if (!sum(std::integral_constant<int, 1>{}, i, flag_of_invalid)) return pairs.learn(false);
+      if (!sum(std::integral_constant<int, 1>{}, i, flag_of_invalid)) return false;
     }
-    pairs.learn(4 * singly <= rows);
+    if (in_pairs) pairs.learn(4 * singly <= rows);
     return true;
   }
 
   // Exact folds leave parts, all of them exact, or else Totals.
   struct Tried {
-    Patience floats, plain{3}, grid;
+    Patience floats, counted, pairs, plain{3}, grid;
     SquaresOnGrid<F> squares;
     Stretches<F> stretches;
   };
@@ -311,8 +315,9 @@ struct ShortRows : ReduceWork<F> {
     if constexpr (adds_short_floats<F>) {
       if (narrow && outputs.from_floats() && tried.floats.lasts() && tried.floats.learn(fold_as_default(x, rows, out))) return;
     }
-    if constexpr (starts_in_pairs<F>) {
-      exact = plan.count >= least_in_pairs && tried.floats.lasts() && halves_along_rows(x, stride, rows, parts, tried.floats);
+    if constexpr (counts_rows) {
+      exact = plan.count >= least_counted && tried.counted.lasts() &&
+              tried.counted.learn(count_rows(x, stride, rows, parts, tried.pairs));
     }
     if constexpr (starts_in_floats<F>) {
       if (plan.count >= least_in_floats && tried.floats.lasts()) {
