@@ -20,7 +20,6 @@ class Stretches {
   static constexpr int vectors = L_vectors<F>;
   typedef typename VectorOf<double, W>::type Vector;
   typedef typename VectorOf<int64_t, W>::type Bits;
-  static constexpr bool halves_ = std::is_same_v<S, half> && F::linear;
   static constexpr int64_t few = 512;
 
   // What is not plain seldom stands alone. Until something was, a first try is short, and a grid takes more at once; after bits,
@@ -34,7 +33,7 @@ class Stretches {
 
  public:
   static constexpr int64_t on_grid = most_counted, a_try = 1024;
-  static constexpr int64_t span = starts_in_floats<F> ? floats_per_check : halves_ ? on_grid : 8192;
+  static constexpr int64_t span = starts_in_floats<F> ? floats_per_check : counts_halves<F> ? on_grid : 8192;
   static constexpr int64_t block = std::min<int64_t>(span, 8192);
 
   FW_OUTLINE void add(Total& total, const S* p, int64_t count, const S* next = nullptr) {
@@ -63,7 +62,7 @@ class Stretches {
   int64_t add_plainly(Total& total, const S* p, int64_t count, const Ahead& ahead) {
     if constexpr (!F::plainly) {
       return 0;
-    } else if constexpr (halves_) {
+    } else if constexpr (counts_halves<F>) {
       if constexpr (starts_in_pairs<F>) {
         if (pairs_.lasts()) {
           count = std::min(count, pairs_per_check);
@@ -124,7 +123,7 @@ class Stretches {
   }
 
   bool add_apart(Total& total, const S* p, int64_t count, const Ahead& ahead) {
-    if constexpr (halves_) return false;  // levels hold all of them that are numbers
+    if constexpr (counts_halves<F>) return false;  // levels hold all of them that are numbers
     else return add_counted_by<WholeNumbers<F>>(total, p, count, ahead, whole_) ||
                 add_counted_by<UnitsAndRests<F>>(total, p, count, ahead, counted_) || add_on_grid(total, p, count);
   }
@@ -198,7 +197,7 @@ class Stretches {
   }
 
   static FW_OUTLINE void add_by_bits(Total& total, const S* p, int64_t count) {
-    if constexpr (F::as_they_are && !halves_) {
+    if constexpr (F::as_they_are && !counts_halves<F>) {
       total.add_all(p, count);
     } else if constexpr (F::linear && !std::is_same_v<S, double>) {
       add_bits_of<float>(total, p, count);

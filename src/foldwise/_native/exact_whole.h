@@ -50,9 +50,10 @@ constexpr int digits_of = std::is_same_v<S, half> ? 11 : std::is_same_v<S, bfloa
 
 constexpr int64_t most_counted = 32768;
 
-// Float16 of which most often two are a float together: of so many, most often all. What tells how often their words wrap must leave the
-// flags alone.
-template <class F> constexpr bool starts_in_pairs = std::is_same_v<F, ExactSum<half, double>> && has_long_words;
+// Whether float16 are whole numbers first of all; and of which most often two are a float together: of so many, most often all. What tells
+// how often their words wrap must leave the flags alone.
+template <class F> constexpr bool counts_halves = std::is_same_v<F, ExactSum<half, double>>;
+template <class F> constexpr bool starts_in_pairs = counts_halves<F> && has_long_words;
 constexpr int64_t pairs_per_check = 4096;
 
 // Floats up to forty binades apart, a bfloat16's up to 56, are multiples of one unit, and a word of 64 bits is enough for each. A

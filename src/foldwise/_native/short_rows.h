@@ -265,7 +265,7 @@ struct ShortRows : ReduceWork<F> {
   }
 
   // Rows of float16 as whole numbers, each under its own check: in pairs, where that suits most of them.
-  static constexpr bool counts_rows = !small && std::is_same_v<F, ExactSum<half, double>>;
+  static constexpr bool counts_rows = !small && counts_halves<F>;
   bool count_rows(const char* x, int64_t stride, int64_t rows, double* sums, Patience& pairs) const {
     const Ahead ahead = prefetch ? ahead_of(plan.count * size, stride) : Ahead{0, false, 0, false};
     const bool in_pairs = starts_in_pairs<F> && pairs.lasts();
