@@ -7,12 +7,12 @@ namespace foldwise::FOLDWISE_ISA {
 // A float16 is a multiple of 2^-24 and below 2^16, and two levels hold them all: nothing is rounded that is kept, and nothing becomes a
 // double. What anchors got is told by their bits, and is counted in words of 32 bits, as is what they left.
 class HalvesOnLevels {
-  static constexpr int N = floats_at_once, abreast = 2, steps = 4, rests = abreast * steps;
+  static constexpr int N = floats_at_once, abreast = vector_bytes == 64 ? 4 : 2, steps = 4, rests = abreast * steps;
   using Vector = Floats::Vector;
   using Bits = typename VectorOf<std::uint32_t, N>::type;
 
   // An anchor begins in the middle between two powers of two, and its last bit is its unit, 2^-4: four elements leave it there.
-  // What it leaves of each is at most half a unit, and eight of these have no more bits than a float.
+  // What it leaves of each is at most half a unit, and sixteen of these have no more bits than a float.
   static constexpr float anchor = 0x1.8p19f;
   static constexpr int unit = -4, last_unit = -24;
   static constexpr int64_t at_once = rests * N, block = 64 * at_once;  // words hold what so many come to
@@ -33,10 +33,12 @@ class HalvesOnLevels {
     Bits above{}, below{};
     Vector left[abreast] = {};
     const auto count_left = [&]() FW_INLINED {
-      below += std::bit_cast<Bits>(whole_words({{(left[0] + left[1]) * 0x1p24f}}).v[0]);
+      Vector all = left[0];
+      repeat<abreast - 1>([&](int a) FW_INLINED { all += left[a + 1]; });
+      below += std::bit_cast<Bits>(whole_words({{all * 0x1p24f}}).v[0]);
     };
     for (int64_t i = 0; i < count; i += at_once) {
-      count_left();  // of the eight before: nothing waits for it
+      count_left();  // of the elements before: nothing waits for it
       Vector anchors[abreast];
       repeat<steps>([&](int step) FW_INLINED {
         Vector x[abreast], back[abreast];
@@ -56,7 +58,7 @@ class HalvesOnLevels {
           left[a] = step == 0 ? rest : added_aside(rest, left[a]);
         });
       });
-      above += std::bit_cast<Bits>(anchors[0]) + std::bit_cast<Bits>(anchors[1]);
+      repeat<abreast>([&](int a) FW_INLINED { above += std::bit_cast<Bits>(anchors[a]); });
     }
     count_left();
     const auto anchors = static_cast<std::uint32_t>(count / (steps * N));

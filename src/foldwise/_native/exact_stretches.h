@@ -63,14 +63,16 @@ class Stretches {
     if constexpr (!F::plainly) {
       return 0;
     } else if constexpr (counts_halves<F>) {
+      bool too_large = false;
       if constexpr (starts_in_pairs<F>) {
         if (pairs_.lasts()) {
           count = std::min(count, pairs_per_check);
           plainly_ = pairs_.learn(WholeNumbers<F>::template add_halves<2>(total, p, count, ahead));
           if (plainly_) return count;
+          too_large = raised_flags(flag_of_invalid);
         }
       }
-      plainly_ = (floats_.lasts() && floats_.learn(WholeNumbers<F>::template add_halves<1>(total, p, count, ahead))) ||
+      plainly_ = (floats_.lasts() && floats_.learn(!too_large && WholeNumbers<F>::template add_halves<1>(total, p, count, ahead))) ||
                  HalvesOnLevels::add(total, p, count, ahead.distance);
     } else {
       constexpr bool whole_numbers_take_less = starts_in_floats<F> && WholeNumbers<F>::suits;
