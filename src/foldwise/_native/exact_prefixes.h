@@ -14,7 +14,10 @@ struct InOne : ExactSum<float, double> {
   using Careful = InOne;
   template <int N> static FW_INLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) { return added(a, b); }
 };
-using InTwo = ExactSum<double, double>;
+struct InTwo : ExactSum<double, double> {
+  using Careful = InTwo;
+  template <int N> static FW_INLINE Acc<N> merge(const Acc<N>& a, const Acc<N>& b) { return {a.high + b.high, aside<N>(a.low, b.low)}; }
+};
 template <int N> using TwoParts = InTwo::Acc<N>;
 
 template <int N>
@@ -93,7 +96,7 @@ constexpr int pack_of_doubles = native<double>;
 using DoublePack = Pack<double, pack_of_doubles>;
 using PackParts = TwoParts<pack_of_doubles>;
 
-// ---- a line: whole packs of x, in `high` and `low` what its prefixes are
+// ---- a line, of whole packs
 
 inline FW_OUTLINE bool anchor_line(const double* x, int64_t n, double& anchor, TwoParts<1>& held) {
   constexpr int W = pack_of_doubles;
@@ -113,30 +116,41 @@ inline FW_OUTLINE bool anchor_line(const double* x, int64_t n, double& anchor, T
   return true;
 }
 
-// `held` moves on if all was exact.
-inline FW_OUTLINE bool prefixes_in_two(const double* x, int64_t n, double one_anchor, TwoParts<1>& held, double* high, double* low) {
+// Hands prefixes to write(index, parts). `held` moves on if all was exact; in `anchored` is room for as many numbers.
+template <class Write>
+FW_INLINE bool prefixes_in_two(const double* x, int64_t n, double one_anchor, TwoParts<1>& held, double* anchored, Write&& write) {
   constexpr int W = pack_of_doubles;
   const auto anchor = splat<double, W>(one_anchor);
-  for (int64_t i = 0; !cuts_unnoted && i < n; i += W) store(high + i, load<double, W>(x + i) + anchor);
-  settle(high);
+  for (int64_t i = 0; !cuts_unnoted && i < n; i += W) store(anchored + i, load<double, W>(x + i) + anchor);
+  settle(anchored);
   clear_flags();
   const Knife<W> cut(anchor);
   PackParts so_far{splat<double, W>(held.high[0]), splat<double, W>(held.low[0])};
   for (int64_t i = 0; i < n; i += W) {
     PackParts parts;
     if constexpr (cuts_unnoted) parts = cut(load<double, W>(x + i));
-    else parts = cut_at<W>(anchor, load<double, W>(high + i), load<double, W>(x + i));
-    const auto local = placed<InTwo, W>(prefix_of_packs<InTwo, W>(parts), so_far);
-    store(high + i, local.high);
-    store(low + i, local.low);
+    else parts = cut_at<W>(anchor, load<double, W>(anchored + i), load<double, W>(x + i));
+    write(i, placed<InTwo, W>(prefix_of_packs<InTwo, W>(parts), so_far));
   }
   const auto then = element<InTwo, W>(so_far, W - 1);
-  settle(high);
-  settle(low);
+  settle(nullptr);
   settle(&then);
   if (lost_bits() || !all_finite<1>(then)) return false;
   held = then;
   return true;
+}
+
+// In `high` and `low` what prefixes are; or doubles at once, where the flags need not be told of what cuts and what rounds.
+inline FW_OUTLINE bool line_in_two(const double* x, int64_t n, double anchor, TwoParts<1>& held, double* high, double* low) {
+  return prefixes_in_two(x, n, anchor, held, high, [=](int64_t i, const PackParts& local) FW_INLINED {
+    store(high + i, local.high);
+    store(low + i, local.low);
+  });
+}
+inline FW_OUTLINE bool line_rounded(const double* x, int64_t n, double anchor, TwoParts<1>& held, double* out) {
+  return prefixes_in_two(x, n, anchor, held, nullptr, [=](int64_t i, const PackParts& local) FW_INLINED {
+    store(out + i, DoublePack{{added_unnoted(local.high.v[0], local.low.v[0])}});
+  });
 }
 
 // ---- columns: `vectors` of them side by side
@@ -198,29 +212,86 @@ inline FW_OUTLINE bool columns_in_two(const Rows<double>& in, int64_t vectors, c
   return true;
 }
 
-// The same, rounded to doubles at once, where the flags need not be told of what cuts and what rounds.
-inline FW_OUTLINE bool columns_rounded(const Rows<double>& in, int64_t vectors, const DoublePack* anchors, PackParts* held,
-                                       double* out, int64_t row) {
+// Rows of results, where they go or in a tile.
+template <class T>
+struct RowsOf {
+  T* first;
+  int64_t stride;
+  FW_INLINE T* row(int64_t r) const { return first + r * stride; }
+};
+
+#if defined(__AVX512F__)
+// Sums of floats, rounded once to what these are; the flags are not told. (Those below the normal range have no bits to lose.)
+template <class Out, int vectors>
+FW_INLINE void store_rounded(Out* to, const DoublePack (&sums)[vectors]) {
+  if constexpr (sizeof(Out) == 4) {
+    constexpr int nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+    repeat<vectors>([&](int v) FW_INLINED { _mm256_storeu_ps(to + 8 * v, _mm512_cvt_roundpd_ps((__m512d)sums[v].v[0], nearest)); });
+  } else {
+    constexpr bool alone = vectors == 1;
+    repeat<(vectors + 1) / 2>([&](int pair) FW_INLINED {
+      const __m512 both = odd_floats((__m512i)sums[2 * pair].v[0], (__m512i)sums[alone ? 0 : 2 * pair + 1].v[0]);
+      Out some[16], *there = alone ? some : to + 16 * pair;
+      if constexpr (std::is_same_v<Out, half>) {
+        __m256i halves;
+        asm("vcvtps2ph $8, %{sae%}, %1, %0" : "=v"(halves) : "v"(both));  // no intrinsic keeps it from the flags
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(there), halves);
+      } else {
+        store(there, Floats{{(Floats::Vector)both}});
+      }
+      if (alone) std::copy_n(some, 8, to);
+    });
+  }
+}
+
+// Results at once, where the flags need not be told of what cuts and what rounds. Several vectors go down together: each row is on
+// other pages, and a line there at a time, where rows lie a power of two apart, takes up to four times as long. Of doubles in two numbers, which
+// anchors cut; of others in one. `below` is how far below the rows are that are asked for, in bytes.
+template <class S, class Out>
+FW_OUTLINE bool columns_rounded(const Rows<S>& in, int64_t vectors, const DoublePack* anchors, PackParts* held, const RowsOf<Out>& out,
+                                int64_t below) {
   constexpr int W = pack_of_doubles;
-  constexpr int64_t most = 256 / W;
+  constexpr bool in_two = std::is_same_v<S, double>;
+  PackParts then[256 / W];
   settle(held);
   clear_flags();
-  PackParts then[most];
-  for (int64_t v = 0; v < vectors; ++v) {
-    PackParts sum = held[v];
-    const Knife<W> cut(anchors[v]);
+  const auto scan = [&](auto abreast, int64_t first) FW_INLINED {
+    DoublePack high[abreast], low[abreast];
+    repeat<abreast>([&](int v) FW_INLINED {
+      high[v] = held[first + v].high;
+      low[v] = held[first + v].low;
+      if (!in_two) high[v] = high[v] + low[v];
+    });
     for (int64_t r = 0; r < in.count; ++r) {
-      sum = added(sum, cut(load<double, W>(in(r) + v * W)));
-      store(out + r * row + v * W, DoublePack{{added_unnoted(sum.high.v[0], sum.low.v[0])}});
+      const S* x = in(r) + first * W;
+      Out* to = out.row(r) + first * W;
+      if (below) fetch_lines(reinterpret_cast<const char*>(x) + below, abreast * W * sizeof(S), true);
+      repeat<abreast>([&](int v) FW_INLINED {
+        const auto element = load<double, W>(x + v * W);
+        if constexpr (in_two) {
+          const PackParts sum = InTwo::merge<W>({high[v], low[v]}, Knife<W>(anchors[first + v])(element));
+          high[v] = sum.high;
+          low[v] = sum.low;
+          store(to + v * W, DoublePack{{added_unnoted(sum.high.v[0], sum.low.v[0])}});
+        } else {
+          high[v] = aside<W>(high[v], element);
+        }
+      });
+      if constexpr (!in_two) store_rounded(to, high);
     }
-    then[v] = sum;
-  }
-  settle(out);
+    repeat<abreast>([&](int v) FW_INLINED { then[first + v] = {high[v], in_two ? low[v] : splat<double, W>(0.0)}; });
+  };
+  int64_t first = 0;
+  for (; first + 8 <= vectors; first += 8) scan(std::integral_constant<int, 8>{}, first);
+  for (; first + 2 <= vectors; first += 2) scan(std::integral_constant<int, 2>{}, first);
+  if (first < vectors) scan(std::integral_constant<int, 1>{}, first);
+  settle(out.first);
   settle(then);
   if (lost_bits() || !all_finite(then, vectors)) return false;
   std::copy_n(then, vectors, held);
   return true;
 }
+#endif
 
 // ---- a line in two numbers that may lose something: less than a bound, which seldom decides how a prefix is rounded
 

@@ -105,7 +105,7 @@ struct ExactScan : ScanWork<F> {
     }
   }
 
-  // ---- lines, a segment at a time: `out` has room for whole packs
+  // ---- lines, a segment at a time: `out` has room for whole packs, and is not where the line is
 
   void scan_segment(const S* in, int64_t n, Line& line, double* out) const {
     if (line.deep || !(scan_in_one(in, n, line, out) || scan_in_two(in, n, line, out))) walk(in, n, size, line, out, 1);
@@ -133,10 +133,13 @@ struct ExactScan : ScanWork<F> {
     const bool as_they_lie = std::is_same_v<S, double> && n % W == 0;
     if (!as_they_lie) widen<W>(wide, in, n);
     const double* x = as_they_lie ? reinterpret_cast<const double*>(in) : wide;
-    const auto prefixes = [&] { return prefixes_in_two(x, n, line.anchor, line.held, high, low); };
+    const bool at_once = adds_unnoted && !narrower;
+    const auto prefixes = [&] {
+      return at_once ? line_rounded(x, n, line.anchor, line.held, out) : line_in_two(x, n, line.anchor, line.held, high, low);
+    };
     const auto anchored = [&] { return anchor_line(x, n, line.anchor, line.held); };
     if (!line.in_two.learn((line.anchor >= 0 && prefixes()) || (anchored() && prefixes()))) return false;
-    round_two(high, low, n, narrower, out);
+    if (!at_once) round_two(high, low, n, narrower, out);
     return true;
   }
 
@@ -154,7 +157,7 @@ struct ExactScan : ScanWork<F> {
   void scan_segments(const Place& at, int64_t k, int64_t first, int64_t last, Line* lines) const {
     S gathered[most_words];
     double results[most_words];
-    const bool in_place = k == 1 && !narrower && !streaming && plan.along.out == sizeof(double) && takes_doubles(at.out);
+    const bool in_place = k == 1 && !narrower && !streaming && plan.along.out == sizeof(double) && takes_doubles(at.out) && at.x != at.out;
     for (int64_t s = first; s < last; ++s) {
       const int64_t n = segment_length(s);
       const S* in = segments_in(at, k, s, gathered);
@@ -183,12 +186,14 @@ struct ExactScan : ScanWork<F> {
     if (streaming) stream(out, reinterpret_cast<const char*>(together), rows * n * sizeof(Out));
   }
 
+  void write_ready(char* out, const Out* results, int64_t n) const {
+    if (streaming) stream(out, reinterpret_cast<const char*>(results), n * sizeof(Out));
+    else std::memcpy(out, results, n * sizeof(Out));
+  }
   void write(char* out, int64_t stride, const double* results, int64_t n) const {
     if (stride != static_cast<int64_t>(sizeof(Out))) return scatter(out, stride, results, n);
-    if (std::is_same_v<Out, double> && !narrower) {
-      if (streaming) stream(out, reinterpret_cast<const char*>(results), n * stride);
-      else std::memcpy(out, results, n * stride);
-      return;
+    if constexpr (std::is_same_v<Out, double>) {
+      if (!narrower) return write_ready(out, results, n);
     }
     if (!streaming) return scatter(out, stride, results, n);
     alignas(64) char some[segment_size * sizeof(Out)];
@@ -325,11 +330,17 @@ struct ExactScan : ScanWork<F> {
     const Axis& kept = plan.kept[plan.kept_rank - 1];
     const int64_t vectors = (columns + W - 1) / W, width = vectors * W, tile_rows = tile / width;
     const bool whole = columns == width && plan.source.direct && kept.x == size;
-    // Rows of doubles take their results at once; but what may have to be scanned again must not be overwritten.
-    const bool in_place = whole && std::is_same_v<S, double> && !narrower && !streaming && kept.out == size &&
-                          plan.along.out % size == 0 && takes_doubles(at.out) && at.x != at.out;
+    // Rows of results are made at once where the flags need not be told, and where they go, unless they pass the caches; but what may
+    // have to be scanned again must not be overwritten.
+    constexpr bool doubles = std::is_same_v<Out, double>;
+    const bool adjoin = is_out(plan.sink.dtype) && kept.out == int64_t{sizeof(Out)};
+    const bool at_once = adds_unnoted && (doubles ? !narrower : adjoin && !narrow);
+    const bool in_place = (doubles || at_once) && adjoin && whole && !narrow && !streaming && at.x != at.out &&
+                          (plan.along.out | reinterpret_cast<std::intptr_t>(at.out)) % int64_t{alignof(Out)} == 0;
     S gathered[tile];
     double results[tile];
+    Out shorter[doubles ? 1 : tile], *ready = shorter;
+    if constexpr (doubles) ready = results;
     begin_strip(at, columns, lines);
     write_first(at, kept.out, kept.mask, columns);
     for (int64_t first = 0; first < count; first += tile_rows) {
@@ -346,12 +357,19 @@ struct ExactScan : ScanWork<F> {
         else for (int64_t r = 0; r < rows; ++r) std::fill(gathered + r * width + columns, gathered + (r + 1) * width, reader.absent);
       }
       char* out = at.out + (first + plan.shifted) * plan.along.out;
-      const Results to = in_place ? Results{reinterpret_cast<double*>(out), plan.along.out / size} : Results{results, width};
-      if (lines.any_deep || !(scan_rows_in_one(in, vectors, lines, to) || scan_rows_in_two(in, vectors, lines, to))) {
-        walk_columns(in, columns, lines, to);
+      const auto to = in_place ? RowsOf<Out>{reinterpret_cast<Out*>(out), plan.along.out / int64_t{sizeof(Out)}} : RowsOf<Out>{ready, width};
+      const bool rounded = at_once && !lines.any_deep && scan_rounded(in, vectors, lines, to);
+      RowsOf<double> wide{results, width};
+      if constexpr (doubles) wide = to;
+      if (!rounded && (lines.any_deep || !((!at_once && scan_rows_in_one(in, vectors, lines, wide)) ||
+                                           (!(at_once && doubles) && scan_rows_in_two(in, vectors, lines, wide))))) {
+        walk_columns(in, columns, lines, wide);
       }
       if (narrow) write_together(out, results, width, count, columns);
-      for (int64_t r = 0; !narrow && !in_place && r < rows; ++r) write(out + r * plan.along.out, kept.out, to.row(r), columns);
+      for (int64_t r = 0; !narrow && !(in_place && (doubles || rounded)) && r < rows; ++r) {
+        if (rounded && !doubles) write_ready(out + r * plan.along.out, to.row(r), columns);
+        else write(out + r * plan.along.out, kept.out, wide.row(r), columns);
+      }
     }
     for (int64_t c = 0; at.carried && c < columns; ++c) {
       Line alone;
@@ -382,13 +400,6 @@ struct ExactScan : ScanWork<F> {
     lines.held[c / W].low.v[0][c % W] = line.held.low[0];
   }
 
-  // Rows of results: where they go, or in a tile.
-  struct Results {
-    double* first;
-    int64_t stride;
-    double* row(int64_t r) const { return first + r * stride; }
-  };
-
   // What lies below one of these rows, among the next: of short elements the first cache has room for it.
   FW_INLINE void fetch_below(const Rows<S>& in, int64_t row, int64_t width) const {
     if (!streaming) return;
@@ -397,7 +408,21 @@ struct ExactScan : ScanWork<F> {
     for (int64_t line = 0; size < 8 && line < width * size; line += 64) __builtin_prefetch(below + line, 0, 3);
   }
 
-  bool scan_rows_in_one(const Rows<S>& in, int64_t vectors, Strip& lines, const Results& results) const {
+  bool scan_rounded(const Rows<S>& in, int64_t vectors, Strip& lines, const RowsOf<Out>& results) const {
+    const auto prefixes = [&] {
+      if constexpr (!adds_unnoted) return false;
+      else return columns_rounded(in, vectors, lines.anchors, lines.held, results, streaming ? in.count * in.stride : 0);
+    };
+    if constexpr (fits_one) {
+      return lines.patience.lasts() && lines.patience.learn(prefixes());
+    } else {
+      if (lines.anchored && prefixes()) return true;
+      lines.anchored = anchor_columns(in, vectors, lines.anchors, lines.held);
+      return lines.anchored && prefixes();
+    }
+  }
+
+  bool scan_rows_in_one(const Rows<S>& in, int64_t vectors, Strip& lines, const RowsOf<double>& results) const {
     if (!fits_one || !lines.patience.lasts()) return false;
     // Row after row: each is the one before and its elements.
     const int64_t width = vectors * W;
@@ -422,25 +447,21 @@ struct ExactScan : ScanWork<F> {
     return true;
   }
 
-  bool scan_rows_in_two(const Rows<S>& in, int64_t vectors, Strip& lines, const Results& results) const {
+  bool scan_rows_in_two(const Rows<S>& in, int64_t vectors, Strip& lines, const RowsOf<double>& results) const {
     const int64_t width = vectors * W;
     double wide[tile], high[tile], low[tile];
     Rows<double> x{reinterpret_cast<const char*>(wide), width * int64_t{sizeof(double)}, nullptr, in.count};
     for (int64_t r = 0; !fits_one && r < in.count; ++r) fetch_below(in, r, width);
     if constexpr (std::is_same_v<S, double>) x = in;
     else for (int64_t r = 0; r < in.count; ++r) widen<W>(wide + r * width, in(r), width);
-    const bool at_once = adds_unnoted && !narrower;
-    const auto prefixes = [&] {
-      if (at_once) return columns_rounded(x, vectors, lines.anchors, lines.held, results.first, results.stride);
-      return columns_in_two(x, vectors, lines.anchors, lines.held, high, low);
-    };
+    const auto prefixes = [&] { return columns_in_two(x, vectors, lines.anchors, lines.held, high, low); };
     const auto anchored = [&] { return lines.anchored = anchor_columns(x, vectors, lines.anchors, lines.held); };
     if (!(lines.anchored && prefixes()) && !(anchored() && prefixes())) return false;
-    for (int64_t r = 0; !at_once && r < in.count; ++r) round_two(high + r * width, low + r * width, width, narrower, results.row(r));
+    for (int64_t r = 0; r < in.count; ++r) round_two(high + r * width, low + r * width, width, narrower, results.row(r));
     return true;
   }
 
-  FW_OUTLINE void walk_columns(const Rows<S>& in, int64_t columns, Strip& lines, const Results& results) const {
+  FW_OUTLINE void walk_columns(const Rows<S>& in, int64_t columns, Strip& lines, const RowsOf<double>& results) const {
     bool deep = false;
     for (int64_t c = 0; c < columns; ++c) {
       Line& line = lines.deep[c];

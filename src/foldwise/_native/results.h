@@ -20,19 +20,22 @@ FW_INLINE Out narrowed(A value) {
 
 // Doubles as floats that can be rounded once more, to what rounding once would have given; false where this is not known.
 #if defined(__AVX512F__)
+// Cut, and where anything is lost, the last bit that is not is set; the flags are not told.
+FW_INLINE __m512 odd_floats(__m512i lower, __m512i upper) {
+  const auto odd = [](__m512i bits) FW_INLINED {
+    const __m512i lost = _mm512_set1_epi64((1 << 29) - 1);
+    const __m512i set = _mm512_mask_or_epi64(bits, _mm512_test_epi64_mask(bits, lost), bits, _mm512_set1_epi64(1 << 29));
+    return _mm512_castps256_ps512(_mm512_cvt_roundpd_ps(_mm512_castsi512_pd(set), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC));
+  };
+  return _mm512_insertf32x8(odd(lower), _mm512_castps512_ps256(odd(upper)), 1);
+}
 template <class Out, int N>
 FW_INLINE bool round_before(Pack<float, N>& to, const double* from) {
-  constexpr int toward_zero = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC, denormal = 0x20;
-  // Where anything is lost, the last bit that is not is set.
-  const auto odd = [](const double* p) FW_INLINED {
-    const __m512i bits = _mm512_loadu_si512(p), lost = _mm512_set1_epi64((1 << 29) - 1);
-    const __m512i set = _mm512_mask_or_epi64(bits, _mm512_test_epi64_mask(bits, lost), bits, _mm512_set1_epi64(1 << 29));
-    return _mm512_castps256_ps512(_mm512_cvt_roundpd_ps(_mm512_castsi512_pd(set), toward_zero));
-  };
-  const __m512 both = _mm512_insertf32x8(odd(from), _mm512_castps512_ps256(odd(from + N / 2)), 1);
-  to.v[0] = (typename Pack<float, N>::Vector)both;
+  constexpr int denormal = 0x20;
+  const __m512 floats = odd_floats(_mm512_loadu_si512(from), _mm512_loadu_si512(from + N / 2));
+  to.v[0] = (typename Pack<float, N>::Vector)floats;
   // Small floats lose more bits, which only a bfloat16 can tell.
-  return std::is_same_v<Out, half> || !_mm512_fpclass_ps_mask(both, denormal);
+  return std::is_same_v<Out, half> || !_mm512_fpclass_ps_mask(floats, denormal);
 }
 #else
 // Doubles cut to the bits of a float, the last one set when anything was lost, so that they can be rounded once more; false
