@@ -302,7 +302,8 @@ struct ExactScan : ScanWork<F> {
   struct Strip {
     TwoParts<W> held[strip / W];
     Pack<double, W> anchors[strip / W];
-    bool anchored = false, any_deep = false;
+    int64_t anchored;  // so many vectors of columns, perhaps of the strip before: the flags tell where these do not suit
+    bool any_deep = false;
     Patience patience;
     Line deep[strip];
   };
@@ -315,6 +316,7 @@ struct ExactScan : ScanWork<F> {
     const bool narrow = plan.length == count && !plan.shifted && interleaved(plan.along, kept);
     this->share_lines(plan.lines / kept.size * strips, unit_bytes, [&](int64_t first, int64_t last) {
       Tiles<Strip> room(1);
+      room.data->anchored = 0;
       for (int64_t unit = first; unit < last; ++unit) {
         Place at = line(plan.kept_rank - 1, unit / strips);
         at.x += unit % strips * strip * kept.x;
@@ -380,7 +382,7 @@ struct ExactScan : ScanWork<F> {
 
   void begin_strip(const Place& at, int64_t columns, Strip& lines) const {
     std::fill_n(lines.held, (columns + W - 1) / W, absence<InTwo, W>());
-    lines.anchored = lines.any_deep = false;
+    lines.any_deep = false;
     lines.patience = Patience();
     const int64_t stride = plan.kept[plan.kept_rank - 1].mask;
     for (int64_t c = 0; at.carried && c < columns; ++c) {
@@ -408,6 +410,11 @@ struct ExactScan : ScanWork<F> {
     for (int64_t line = 0; size < 8 && line < width * size; line += 64) __builtin_prefetch(below + line, 0, 3);
   }
 
+  static bool anchor(const Rows<double>& in, int64_t vectors, Strip& lines) {
+    lines.anchored = anchor_columns(in, vectors, lines.anchors, lines.held) ? vectors : 0;
+    return lines.anchored > 0;
+  }
+
   bool scan_rounded(const Rows<S>& in, int64_t vectors, Strip& lines, const RowsOf<Out>& results) const {
     const auto prefixes = [&] {
       if constexpr (!adds_unnoted) return false;
@@ -416,9 +423,7 @@ struct ExactScan : ScanWork<F> {
     if constexpr (fits_one) {
       return lines.patience.lasts() && lines.patience.learn(prefixes());
     } else {
-      if (lines.anchored && prefixes()) return true;
-      lines.anchored = anchor_columns(in, vectors, lines.anchors, lines.held);
-      return lines.anchored && prefixes();
+      return (lines.anchored >= vectors && prefixes()) || (anchor(in, vectors, lines) && prefixes());
     }
   }
 
@@ -455,8 +460,7 @@ struct ExactScan : ScanWork<F> {
     if constexpr (std::is_same_v<S, double>) x = in;
     else for (int64_t r = 0; r < in.count; ++r) widen<W>(wide + r * width, in(r), width);
     const auto prefixes = [&] { return columns_in_two(x, vectors, lines.anchors, lines.held, high, low); };
-    const auto anchored = [&] { return lines.anchored = anchor_columns(x, vectors, lines.anchors, lines.held); };
-    if (!(lines.anchored && prefixes()) && !(anchored() && prefixes())) return false;
+    if (!(lines.anchored >= vectors && prefixes()) && !(anchor(x, vectors, lines) && prefixes())) return false;
     for (int64_t r = 0; r < in.count; ++r) round_two(high + r * width, low + r * width, width, narrower, results.row(r));
     return true;
   }
