@@ -245,7 +245,8 @@ template <class G, int H, int N>
 FW_INLINE AccOf<G, N> doubled(const AccOf<G, N>& a) {
   const auto left = [](const auto& p, const auto& elsewhere) { return carried_up<H>(p, elsewhere); };
   if constexpr (chooses<G>) return G::merge(remade<AccOf<G, N>>(left, a, a), a);  // with itself it stays as it is
-  else return G::merge(remade<AccOf<G, N>>(left, a, absence<G, N>()), a);
+  else if constexpr (std::is_same_v<typename G::Source, bfloat>) return G::merge(remade<AccOf<G, N>>(left, a, absence<G, N>()), a);
+  else return merged_aside<G, N>(remade<AccOf<G, N>>(left, a, absence<G, N>()), a);  // lines of bfloat16 gain nothing, or lose
 }
 
 // Element i of every pack of so many, or of as many as there are, becomes the fold of those before it and itself.
