@@ -363,10 +363,11 @@ struct ExactScan : ScanWork<F> {
       const bool rounded = at_once && !lines.any_deep && scan_rounded(in, vectors, lines, to);
       RowsOf<double> wide{results, width};
       if constexpr (doubles) wide = to;
-      if (!rounded && (lines.any_deep || !((!at_once && scan_rows_in_one(in, vectors, lines, wide)) ||
-                                           (!(at_once && doubles) && scan_rows_in_two(in, vectors, lines, wide))))) {
-        walk_columns(in, columns, lines, wide);
-      }
+      const auto in_doubles = [&] {
+        return (!at_once && scan_rows_in_one(in, vectors, lines, wide)) ||
+               ((!at_once || fits_one) && scan_rows_in_two(in, vectors, lines, wide));
+      };
+      if (!rounded && (lines.any_deep || !in_doubles())) walk_columns(in, columns, lines, wide);
       if (narrow) write_together(out, results, width, count, columns);
       for (int64_t r = 0; !narrow && !(in_place && (doubles || rounded)) && r < rows; ++r) {
         if (rounded && !doubles) write_ready(out + r * plan.along.out, to.row(r), columns);
@@ -415,6 +416,7 @@ struct ExactScan : ScanWork<F> {
     return lines.anchored > 0;
   }
 
+  // Results at once: in one number, or in two.
   bool scan_rounded(const Rows<S>& in, int64_t vectors, Strip& lines, const RowsOf<Out>& results) const {
     const auto prefixes = [&] {
       if constexpr (!adds_unnoted) return false;
