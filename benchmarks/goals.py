@@ -65,7 +65,12 @@ def exact_goals(outcomes: list[Outcome], threads: int) -> list[Goal]:
             for dtype, bar in (("float64", 0.95), ("float32", 0.88), ("float16", 0.80))
         ),
         *(
-            at_least(0.50, of_own, f"exact 1-D {' and '.join(some)} sums in L2 >= 0.5 of the default's speed", in_cache(some))
+            at_least(
+                0.50,
+                of_own,
+                f"exact 1-D {' and '.join(some)} sums in L2 >= 0.5 of the default's speed",
+                in_cache(some),
+            )
             for some in (LONG_FLOATS, HALVES)
         ),
         at_least(
