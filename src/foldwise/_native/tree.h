@@ -241,12 +241,19 @@ constexpr int pack_size = 8;
 
 template <class G, int N> using AccOf = typename G::template Acc<N>;
 
+// Lines of bfloat16 gain nothing by the units that multiply, or lose.
+template <class G> constexpr bool doubles_aside = !chooses<G> && !std::is_same_v<typename G::Source, bfloat>;
+
 template <class G, int H, int N>
 FW_INLINE AccOf<G, N> doubled(const AccOf<G, N>& a) {
   const auto left = [](const auto& p, const auto& elsewhere) { return carried_up<H>(p, elsewhere); };
-  if constexpr (chooses<G>) return G::merge(remade<AccOf<G, N>>(left, a, a), a);  // with itself it stays as it is
-  else if constexpr (std::is_same_v<typename G::Source, bfloat>) return G::merge(remade<AccOf<G, N>>(left, a, absence<G, N>()), a);
-  else return merged_aside<G, N>(remade<AccOf<G, N>>(left, a, absence<G, N>()), a);  // lines of bfloat16 gain nothing, or lose
+  const auto filled = [&]() FW_INLINED {
+    if constexpr (chooses<G>) return a;  // with itself it stays as it is
+    else return absence<G, N>();
+  };
+  const auto before = remade<AccOf<G, N>>(left, a, filled());
+  if constexpr (doubles_aside<G>) return merged_aside<G, N>(before, a);
+  else return G::merge(before, a);
 }
 
 // Element i of every pack of so many, or of as many as there are, becomes the fold of those before it and itself.
