@@ -200,13 +200,23 @@ def test_many_sums_of_few(kind: hard.Kind, dtype: str) -> None:
 
 @EVERY_FLOAT
 @EVERY_KIND
-@pytest.mark.parametrize("length", [2049, 8192])
+@pytest.mark.parametrize("length", [2049, 4100, 8192, 20_001])
 def test_rows_of_some_blocks(kind: hard.Kind, dtype: str, length: int) -> None:
-    """Ordinary rows beside hard ones share a check; rows lie one after the other, apart, or backwards."""
+    """Ordinary rows beside hard ones, which share a check or not; rows lie one after the other, apart, or backwards."""
     x = rows_of(kind, dtype, 20, length + 7)
     x[4:13] = np.linspace(-1, 1, length + 7)
     for rows in (np.ascontiguousarray(x[:, :length]), x[:, :length], x[::-2, :length]):
         assert same_bits(exactly_folded("sum", rows, axis=1), exactly.reduced("sum", rows.T, rows.dtype))
+
+
+@EVERY_FLOAT
+def test_rows_of_some_blocks_from_memory(dtype: str) -> None:
+    """Hard rows of every kind, one after the other: no row shows in the next."""
+    for length in (2049, 20_001):
+        some = np.concatenate([rows_of(kind, dtype, 2, length) for kind in hard.KINDS])
+        alone = np.array([exactly_folded("sum", row) for row in some])
+        many = np.arange((16 << 20) // some[0].nbytes) % len(some)
+        assert same_bits(exactly_folded("sum", some[many], axis=1), alone[many]), length
 
 
 @EVERY_FLOAT

@@ -165,6 +165,20 @@ def test_long_rows_follow_the_documented_tree(fold: Fold, dtype: str) -> None:
             assert same_bits(fold.of(fw)(x[1], axis=0), found[1]), (domain, length)
 
 
+@EVERY_DTYPE
+@EVERY_REDUCTION
+def test_long_rows_alone_or_among_others(fold: Fold, dtype: str) -> None:
+    """One by one, if there are enough of them for the threads; the blocks of one alone are shared."""
+    fw.set_num_threads(2)
+    for domain in range(len(cases.domains_of(fold, dtype))):
+        some = sample(fold, dtype, 100_003, domain=domain)
+        for length in (17_000, 70_001, 300_000):
+            x = np.resize(some, (9, length))
+            alone = np.stack([np.asarray(fold.of(fw)(row, axis=0)) for row in x])
+            assert same_bits(fold.of(fw)(x, axis=1), alone), (domain, length)
+            assert same_bits(fold.of(fw)(x[::-1], axis=1), alone[::-1]), (domain, length)
+
+
 @EVERY_FLOAT
 @EVERY_FOLD
 def test_strides_of_any_size(fold: Fold, dtype: str) -> None:

@@ -30,6 +30,7 @@ template <> struct Exact::Reduced<half> { using type = double; };
 template <> struct Exact::Reduced<bfloat> { using type = double; };
 
 template <class Fold> constexpr bool is_exact = requires { Fold::parts; };
+template <class Fold> constexpr bool is_exact_sum = requires { requires Fold::linear; };
 
 // Whether any operation since the flags were cleared was not exact, or had no number for a result.
 FW_INLINE bool lost_bits() { return raised_flags(flag_of_any); }
@@ -83,6 +84,52 @@ template <class Acc>
 FW_INLINE void add_parts(Total& total, const Acc& a) {
   std::apply([&](const auto&... part) FW_INLINED { (total.add(part[0]), ...); }, a.members());
 }
+
+// What stretches of a sequence come to: an accumulator, and a Total beside it as soon as that does not hold it.
+template <class F>
+class Tally {
+  using Parts = typename F::template Acc<1>;
+  Parts parts_ = absence<F, 1>();
+  void* const room_;
+  Total* total_ = nullptr;
+
+ public:
+  explicit Tally(void* room_for_a_total) : room_(room_for_a_total) {}
+  explicit Tally(Total& total) : room_(&total), total_(&total) {}
+
+  FW_OUTLINE void add(const Parts& more) {
+    bool exact = true;
+    const Parts all = remade<Parts>([&](const auto& a, const auto& b) FW_INLINED {
+      double lost;
+      const double sum = two_sum(a[0], b[0], lost);
+      exact &= lost == 0;  // of what has no finite sum it is NaN
+      return splat<double, 1>(sum);
+    }, parts_, more);
+    if (!exact) [[unlikely]] add_parts(total(), parts_);
+    parts_ = exact ? all : more;
+  }
+  // Units of 2^exponent, which no double is too short for.
+  FW_INLINE void add_units(unsigned __int128 units, int exponent, bool negative) {
+    if constexpr (F::parts == 1) {
+      if (units >> std::numeric_limits<double>::digits == 0) {
+        const double unit = std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
+        return add({splat<double, 1>(static_cast<double>(static_cast<int64_t>(units)) * (negative ? -unit : unit))});
+      }
+    }
+    total().add_units(units, exponent - Total::lowest, negative);
+  }
+  // For what is neither.
+  Total& total() { return total_ ? *total_ : *(total_ = new (room_) Total); }
+
+  // Whether the accumulator is all there is.
+  bool holds_all() const { return !total_; }
+  const Parts& parts() const { return parts_; }
+  // Everything, as a Total.
+  Total& whole() {
+    add_parts(total(), std::exchange(parts_, absence<F, 1>()));
+    return total();
+  }
+};
 
 // Numbers that are as short as half a double are added as they are; doubles as two halves.
 template <class S, class A>

@@ -67,7 +67,8 @@ class HalvesOnLevels {
 
  public:
   // Adds so many elements, unless the flags say that some are no numbers.
-  static FW_INLINE bool add(Total& total, const half* p, int64_t count, int64_t ahead) {
+  template <class Sum>
+  static FW_INLINE bool add(Sum& sum, const half* p, int64_t count, int64_t ahead) {
     Counts all;
     const auto take = [&](const half* some, int64_t so_many) FW_INLINED {
       const Counts here = counted(some, so_many, ahead);
@@ -84,7 +85,7 @@ class HalvesOnLevels {
     settle(&all);
     if (raised_flags(flag_of_invalid)) return false;
     const int64_t units = (all.above << (unit - last_unit)) + all.below;
-    total.add_units(static_cast<uint64_t>(std::abs(units)), last_unit - Total::lowest, units < 0);
+    sum.add_units(static_cast<uint64_t>(std::abs(units)), last_unit, units < 0);
     return true;
   }
 };

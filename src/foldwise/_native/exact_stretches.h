@@ -36,7 +36,13 @@ class Stretches {
   static constexpr int64_t span = starts_in_floats<F> ? floats_per_check : counts_halves<F> ? on_grid : 8192;
   static constexpr int64_t block = std::min<int64_t>(span, 8192);
 
-  FW_OUTLINE void add(Total& total, const S* p, int64_t count, const S* next = nullptr) {
+  void add(Total& total, const S* p, int64_t count, const S* next = nullptr) {
+    Tally<F> sum(total);
+    add(sum, p, count, next);
+    sum.whole();
+  }
+
+  FW_OUTLINE void add(Tally<F>& sum, const S* p, int64_t count, const S* next) {
     while (count) {
       int64_t some = std::min(plainly_ ? span : on_grid, count);
       const bool apart = some == count && next && next != p + some;
@@ -44,11 +50,11 @@ class Stretches {
       if (by_bits_ > 0) {
         some = std::min(count, by_bits_ * on_grid);
         by_bits_ -= (some + on_grid - 1) / on_grid;
-        add_by_bits(total, p, some);
-      } else if (const int64_t plain = add_plainly(total, p, plainly_ ? some : std::min(a_try, some), ahead)) {
+        add_by_bits(sum.total(), p, some);
+      } else if (const int64_t plain = add_plainly(sum, p, plainly_ ? some : std::min(a_try, some), ahead)) {
         some = plain;
-      } else if (!add_apart(total, p, some, ahead)) {
-        add_by_bits(total, p, some);
+      } else if (!add_apart(sum, p, some, ahead)) {
+        add_by_bits(sum.total(), p, some);
         by_bits_ = 7;
         seen_ = unseen;
       }
@@ -59,7 +65,7 @@ class Stretches {
 
  private:
   // How many it has added: of float16 in pairs perhaps only the first.
-  int64_t add_plainly(Total& total, const S* p, int64_t count, const Ahead& ahead) {
+  int64_t add_plainly(Tally<F>& sum, const S* p, int64_t count, const Ahead& ahead) {
     if constexpr (!F::plainly) {
       return 0;
     } else if constexpr (counts_halves<F>) {
@@ -67,32 +73,32 @@ class Stretches {
       if constexpr (starts_in_pairs<F>) {
         if (pairs_.lasts()) {
           count = std::min(count, pairs_per_check);
-          plainly_ = pairs_.learn(WholeNumbers<F>::template add_halves<2>(total, p, count, ahead));
+          plainly_ = pairs_.learn(WholeNumbers<F>::template add_halves<2>(sum, p, count, ahead));
           if (plainly_) return count;
           too_large = raised_flags(flag_of_invalid);
         }
       }
-      plainly_ = (floats_.lasts() && floats_.learn(!too_large && WholeNumbers<F>::template add_halves<1>(total, p, count, ahead))) ||
-                 HalvesOnLevels::add(total, p, count, ahead.distance);
+      plainly_ = (floats_.lasts() && floats_.learn(!too_large && WholeNumbers<F>::template add_halves<1>(sum, p, count, ahead))) ||
+                 HalvesOnLevels::add(sum, p, count, ahead.distance);
     } else {
       constexpr bool whole_numbers_take_less = starts_in_floats<F> && WholeNumbers<F>::suits;
       plainly_ = false;
-      if constexpr (starts_in_floats<F>) plainly_ = floats_.lasts() && floats_.learn(add_in_floats(total, p, count, ahead));
+      if constexpr (starts_in_floats<F>) plainly_ = floats_.lasts() && floats_.learn(add_in_floats(sum, p, count, ahead));
       if constexpr (!whole_numbers_take_less) {
-        plainly_ = plainly_ || (plain_.lasts() && plain_.learn(add_in_lanes(total, p, count, ahead)));
+        plainly_ = plainly_ || (plain_.lasts() && plain_.learn(add_in_lanes(sum, p, count, ahead)));
       }
     }
     return plainly_ ? count : 0;
   }
 
-  static bool add_in_floats(Total& total, const S* p, int64_t count, const Ahead& ahead) {
+  static bool add_in_floats(Tally<F>& sum, const S* p, int64_t count, const Ahead& ahead) {
     clear_flags();
     const typename F::template Acc<1> whole = folded<F, W>({sums_by_floats(p, count, ahead)});
     settle(&whole);
-    return !lost_bits() && (add_parts(total, whole), true);
+    return !lost_bits() && (sum.add(whole), true);
   }
 
-  FW_INLINE bool add_in_lanes(Total& total, const S* p, int64_t count, Ahead ahead) {
+  FW_INLINE bool add_in_lanes(Tally<F>& sum, const S* p, int64_t count, Ahead ahead) {
     Acc lanes[vectors], folding[vectors];
     clear_flags();
     if (ahead.far) fold_into_lanes<F, T::L, true>(p, count, T::L, lanes, false, ahead);
@@ -102,8 +108,8 @@ class Stretches {
     std::copy_n(lanes, vectors, folding);
     const typename F::template Acc<1> whole = folded<F, W>(fold_lane_vectors<F>(folding));
     settle(&whole);
-    if (!lost_bits()) return add_parts(total, whole), true;
-    add_lanes(total, lanes);
+    if (!lost_bits()) return sum.add(whole), true;
+    add_lanes(sum.total(), lanes);
     return true;
   }
 
@@ -124,17 +130,17 @@ class Stretches {
     return seen_;
   }
 
-  bool add_apart(Total& total, const S* p, int64_t count, const Ahead& ahead) {
+  bool add_apart(Tally<F>& sum, const S* p, int64_t count, const Ahead& ahead) {
     if constexpr (counts_halves<F>) return false;  // levels hold all of them that are numbers
-    else return add_counted_by<WholeNumbers<F>>(total, p, count, ahead, whole_) ||
-                add_counted_by<UnitsAndRests<F>>(total, p, count, ahead, counted_) || add_on_grid(total, p, count);
+    else return add_counted_by<WholeNumbers<F>>(sum, p, count, ahead, whole_) ||
+                add_counted_by<UnitsAndRests<F>>(sum, p, count, ahead, counted_) || add_on_grid(sum.total(), p, count);
   }
   template <class Counted>
-  bool add_counted_by(Total& total, const S* p, int64_t count, const Ahead& ahead, Patience& patience) {
+  bool add_counted_by(Tally<F>& sum, const S* p, int64_t count, const Ahead& ahead, Patience& patience) {
     if constexpr (Counted::suits) {
       const Exponents here = seen(p, count);
       if (here.above - here.below > Counted::binades || !patience.lasts()) return false;
-      if (patience.learn(Counted::add(total, p, count, here, ahead))) return true;
+      if (patience.learn(Counted::add(sum, p, count, here, ahead))) return true;
       seen_ = exponents(p, count);
     }
     return false;

@@ -147,17 +147,17 @@ class WholeNumbers {
     return static_cast<double>(static_cast<int64_t>(static_cast<uint64_t>(about) + static_cast<uint64_t>(off))) * (1.0 / scale);
   }
   template <int together>
-  static FW_INLINE bool add_halves(Total& total, const S* p, int64_t count, const Ahead& ahead) {
+  static FW_INLINE bool add_halves(Tally<F>& sum, const S* p, int64_t count, const Ahead& ahead) {
     clear_flags();
-    const double sum = halves<together>(p, count, ahead);
-    settle(&sum);
+    const double here = halves<together>(p, count, ahead);
+    settle(&here);
     if (raised_flags(together > 1 ? flag_of_any : flag_of_invalid)) return false;
-    total.add(sum);
+    sum.add({splat<double, 1>(here)});
     return true;
   }
 
   // Adds up to `most_counted` elements, unless the flags say that they are not whole, or too large.
-  static FW_INLINE bool add(Total& total, const S* p, int64_t count, Exponents here, const Ahead& ahead) {
+  static FW_INLINE bool add(Tally<F>& sum, const S* p, int64_t count, Exponents here, const Ahead& ahead) {
     // Where a word has bits to spare, half of them are above: not all elements were seen.
     const int idle = binades - (here.above - here.below), most = 63 - idle / 2 - here.above, places = std::min(most, 127);
     if (places < fewest_places || most - places > idle - idle / 2) return false;
@@ -170,7 +170,7 @@ class WholeNumbers {
     const Word turned = summed(wrapped);
     const double turns = std::nearbyint(std::ldexp(summed(near), places - bits) - std::ldexp(static_cast<double>(turned), -bits));
     const __int128 units = (static_cast<__int128>(turns) << bits) + turned;
-    total.add_units(units < 0 ? -units : units, -places - Total::lowest, units < 0);
+    sum.add_units(units < 0 ? -units : units, -places, units < 0);
     return true;
   }
 };
@@ -213,7 +213,7 @@ class UnitsAndRests {
   static constexpr int binades = 2 * bits - spare_units - spare_rests - digits_of<S>;
 
   // Adds up to `most_counted` elements, unless the flags say that units or rests have lost bits.
-  static FW_INLINE bool add(Total& total, const S* p, int64_t count, Exponents here, const Ahead& ahead) {
+  static FW_INLINE bool add(Tally<F>& sum, const S* p, int64_t count, Exponents here, const Ahead& ahead) {
     const int unused = (binades - (here.above - here.below)) / 2, places = bits - spare_units - unused - here.above;
     if (std::abs(places) > 900) return false;  // sums must not overflow, either
     double sums[2 * at_once];
@@ -221,9 +221,9 @@ class UnitsAndRests {
     take(p, count, std::ldexp(1.0, places), ahead, sums);
     settle(sums);
     if (lost_bits()) return false;
-    for (double& sum : sums) sum *= std::ldexp(1.0, -places);
-    add_halved(total, sums, at_once);
-    add_halved(total, sums + at_once, at_once);
+    for (double& each : sums) each *= std::ldexp(1.0, -places);
+    add_halved(sum.total(), sums, at_once);
+    add_halved(sum.total(), sums + at_once, at_once);
     return true;
   }
 };

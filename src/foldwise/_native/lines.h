@@ -47,10 +47,10 @@ FW_INLINE void ask_second_for(const T* p, int64_t ahead = 0) {
   __builtin_prefetch(reinterpret_cast<const char*>(p) + ahead, 0, 2);
 }
 
-// The same, for the first cache or the second, as the processor likes it.
-template <bool paced = false, class T>
+// The same, for the first cache or the second, as the processor likes it: loops in cache lose up to a quarter by asking at each line.
+template <bool paced = false, bool may_come_first = true, class T>
 FW_INLINE void ask_for(const T* p, int64_t ahead = 0) {
-  if (lines_come_first()) {
+  if (may_come_first && lines_come_first()) {
     __builtin_prefetch(reinterpret_cast<const char*>(p) + ahead, 0, 3);
   } else {
     ask_second_for(p, ahead);
@@ -61,10 +61,11 @@ FW_INLINE void ask_for(const T* p, int64_t ahead = 0) {
 // The line of cache at `p`, or what there is in its place: of pairs that lie where memory goes on, the first is enough. (To ask
 // for it twice costs less than a branch.) Zen 3 reads on from the second cache as well; but what is gone through in turns, of
 // which each comes back to it, had better be in the first.
-template <bool paced = false, bool in_turns = false>
+template <bool paced = false, bool in_turns = false, bool may_come_first = true>
 FW_INLINE void fetch_line(const char* p, bool second, bool apart) {
+  if (second && lines_come_in_pairs && !apart) p -= line_bytes;
   if (asks_for_what_is_near()) __builtin_prefetch(p, 0, in_turns ? 3 : 2);
-  else ask_for<paced>(p, second && lines_come_in_pairs && !apart ? -line_bytes : 0);
+  else ask_for<paced, may_come_first>(p);
 }
 
 // The lines of so many bytes.

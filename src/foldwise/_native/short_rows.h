@@ -14,9 +14,14 @@ struct ShortRows : ReduceWork<F> {
   FOLDWISE_REDUCE_WORK(F)
   using Work::Work;
 
-  static constexpr int64_t most_row_blocks = 8;
+  // However few rows there are, and if there are enough for the threads: but of few blocks only where what fails one check is done
+  // again for all of them.
+  static constexpr bool checked_together = F::guarded || (is_exact<F> && !is_exact_sum<F>);
+  static constexpr int64_t few_blocks = 8, most_row_blocks = checked_together ? few_blocks : 128;
   static constexpr int64_t batch = (size == 2 ? 4 : 1) * RowFold::few;
   static constexpr int64_t least_in_floats = 64, least_counted = 1024;
+  // Exact sums of so many elements have checks of their own: of bfloat16, which fail them the most, whole rows of a vector do.
+  int64_t least_checked_alone() const { return starts_in_floats<F> ? prefetch ? 2048 : 4096 : few_blocks * T::block + 1; }
   static constexpr int64_t least_spread = 1024 / size;  // elements for which what is fetched is spread over the reading
   // Exact rows share one check of the flags: not so many that one of them is likely to raise one.
   static constexpr int64_t most_elements = is_exact<F> ? 4096 : std::numeric_limits<int64_t>::max();
@@ -27,7 +32,9 @@ struct ShortRows : ReduceWork<F> {
 
   // Whether rows of that length are for here.
   bool suits() const {
-    return blocks <= 1 || (blocks <= most_row_blocks && rows_lie_whole(plan, size) && (!plan.company || plan.count <= most_in_company));
+    if (blocks <= 1) return true;
+    if (blocks > few_blocks && !Units{plan.outputs, plan.count * weight(), blocks, 0}.are_whole(plan)) return false;
+    return blocks <= most_row_blocks && rows_lie_whole(plan, size) && (!plan.company || plan.count <= most_in_company);
   }
 
   // Of rows of two to four elements.
@@ -306,6 +313,9 @@ struct ShortRows : ReduceWork<F> {
       settle(parts);
       return !lost_bits();
     };
+    if constexpr (is_exact_sum<F>) {
+      if (plan.count >= least_checked_alone()) return fold_each(x, stride, rows, out, outputs, parts, room, tried.stretches);
+    }
     bool exact = false;
     if constexpr (rounds_few) {
       const bool few_of_each = narrow && plan.count <= 3 && outputs.as_elements() && inner_kept().out == size;
@@ -340,14 +350,30 @@ struct ShortRows : ReduceWork<F> {
       };
       exact = exact || (tried.grid.lasts() && tried.grid.learn(on_grid()));
     }
+    if (exact) note(outputs.write(parts, room, rows, out, inner_kept().out));
+    else fold_each(x, stride, rows, out, outputs, parts, room, tried.stretches);
+  }
+
+  // Rows one by one, in stretches. Those whose parts are all there is are written together.
+  void fold_each(const char* x, int64_t stride, int64_t rows, char* out, const auto& outputs, double* parts,
+                 int64_t room, Stretches<F>& stretches) {
     const int64_t to = inner_kept().out;
-    if (exact) return note(outputs.write(parts, room, rows, out, to));
-    const double nothing[F::parts] = {};
-    for (int64_t i = 0; i < rows; ++i) {
-      Total total;
-      tried.stretches.add(total, reinterpret_cast<const S*>(x + i * stride), plan.count);
-      note(outputs.write(nothing, 1, 1, out + i * to, 0, [&](int64_t) { return &total; }));
+    int64_t written = 0;
+    const auto write_up_to = [&](int64_t end) {
+      note(outputs.write(parts + written, room, end - written, out + written * to, to));
+      written = end;
+    };
+    for (int64_t i = 0; i < rows; ++i, x += stride) {
+      alignas(Total) char beside[sizeof(Total)];
+      Tally<F> sum(beside);
+      stretches.add(sum, reinterpret_cast<const S*>(x), plan.count, prefetch ? reinterpret_cast<const S*>(x + stride) : nullptr);
+      store_parts(parts + i, room, sum.parts());
+      if (sum.holds_all()) continue;
+      write_up_to(i);
+      note(outputs.write(parts + i, room, 1, out + i * to, 0, [&](int64_t) { return &sum.total(); }));
+      written = i + 1;
     }
+    write_up_to(rows);
   }
 
   bool run() {

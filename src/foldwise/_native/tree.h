@@ -38,10 +38,12 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
     const char* soon = reinterpret_cast<const char*>(p + (in_turn ? first * full : first) * W) + ahead.distance;
     const int64_t pace = ahead.pace ? ahead.pace : (in_turn ? G * W : lanes) * static_cast<int64_t>(sizeof(*p));
     constexpr int bytes = W * static_cast<int>(sizeof(*p));
+    const int64_t second = lines_come_in_pairs && !(ahead.apart || in_turn) ? -line_bytes : 0;  // once, not at each line
     const auto fetch = [&](int g) FW_INLINED {
       if (!prefetch || g * bytes % 64 || g * bytes >= pace) return;
       constexpr bool paced = static_lanes && bytes >= 32;  // else there is more to do with a line
-      fetch_line<paced, (static_lanes > L_vectors<F> * W)>(soon + g * bytes, g * bytes & 64, ahead.apart || in_turn);
+      const char* line = soon + g * bytes + (g * bytes & 64 ? second : 0);
+      fetch_line<paced, (static_lanes > L_vectors<F> * W), !static_lanes>(line, false, true);
     };
     // Where every line is asked for as it comes, nothing need be asked of it.
     const bool every_line = static_lanes && prefetch && lines_come_first() && !ahead.pace;
