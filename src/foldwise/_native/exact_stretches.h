@@ -32,7 +32,7 @@ class Stretches {
   int exponent_ = above_all;  // of the last grid, if there was one
 
  public:
-  static constexpr int64_t on_grid = most_counted, a_try = 1024;
+  static constexpr int64_t on_grid = most_counted, a_try = 256;
   static constexpr int64_t span = starts_in_floats<F> ? floats_per_check : counts_halves<F> ? on_grid : 8192;
   static constexpr int64_t block = std::min<int64_t>(span, 8192);
 

@@ -115,16 +115,16 @@ class WholeNumbers {
       });
     };
     near = splat<double, native<double>>(0.0);
-    while (count > 0) {
-      repeat<vectors>([&](int v) FW_INLINED { floats[v] = {}; });
-      const S* const end = p + std::min(count, together * turn) / at_once * at_once;
-      count -= end - p;
-      for (; p < end; p += at_once) step(p);
-      if (0 < count && count < at_once) {
-        S last[at_once] = {};
-        std::copy_n(p, std::exchange(count, 0), last);
-        step(last);
+    S last[at_once];
+    for (int64_t left = count / at_once * at_once, rest = count - left; left || rest;) {
+      if (!left) {
+        std::fill(std::copy_n(p, std::exchange(rest, 0), last), last + at_once, S{});
+        p = last, left = at_once;
       }
+      repeat<vectors>([&](int v) FW_INLINED { floats[v] = {}; });
+      const S* const end = p + std::min(left, together * turn);
+      left -= end - p;
+      for (; p < end; p += at_once) step(p);
       const Floats all = nearly(nearly(floats[0], floats[1]), nearly(floats[2], floats[3]));
       near = added_floats<native<double>>(added_floats<native<double>>(near, lower(all)), upper(all));
     }
