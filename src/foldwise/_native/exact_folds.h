@@ -85,6 +85,9 @@ FW_INLINE void add_parts(Total& total, const Acc& a) {
   std::apply([&](const auto&... part) FW_INLINED { (total.add(part[0]), ...); }, a.members());
 }
 
+// If it is a normal number.
+FW_INLINE double power_of_two(int exponent) { return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52); }
+
 // What stretches of a sequence come to: an accumulator, and a Total beside it as soon as that does not hold it.
 template <class F>
 class Tally {
@@ -112,7 +115,7 @@ class Tally {
   FW_INLINE void add_units(unsigned __int128 units, int exponent, bool negative) {
     if constexpr (F::parts == 1) {
       if (units >> std::numeric_limits<double>::digits == 0) {
-        const double unit = std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
+        const double unit = power_of_two(exponent);
         return add({splat<double, 1>(static_cast<double>(static_cast<int64_t>(units)) * (negative ? -unit : unit))});
       }
     }

@@ -168,8 +168,8 @@ class WholeNumbers {
     settle(&wrapped);
     if (lost_bits()) return false;
     const Word turned = summed(wrapped);
-    const double turns = std::nearbyint(std::ldexp(summed(near), places - bits) - std::ldexp(static_cast<double>(turned), -bits));
-    const __int128 units = (static_cast<__int128>(turns) << bits) + turned;
+    const double turns = std::nearbyint(summed(near) * power_of_two(places - bits) - static_cast<double>(turned) * power_of_two(-bits));
+    const __int128 units = (static_cast<__int128>(static_cast<int64_t>(turns)) << bits) + turned;
     sum.add_units(units < 0 ? -units : units, -places, units < 0);
     return true;
   }
@@ -218,10 +218,10 @@ class UnitsAndRests {
     if (std::abs(places) > 900) return false;  // sums must not overflow, either
     double sums[2 * at_once];
     clear_flags();
-    take(p, count, std::ldexp(1.0, places), ahead, sums);
+    take(p, count, power_of_two(places), ahead, sums);
     settle(sums);
     if (lost_bits()) return false;
-    for (double& each : sums) each *= std::ldexp(1.0, -places);
+    for (double& each : sums) each *= power_of_two(-places);
     add_halved(sum.total(), sums, at_once);
     add_halved(sum.total(), sums + at_once, at_once);
     return true;
