@@ -88,48 +88,62 @@ FW_INLINE void add_parts(Total& total, const Acc& a) {
 // If it is a normal number.
 FW_INLINE double power_of_two(int exponent) { return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52); }
 
-// What stretches of a sequence come to: an accumulator, and a Total beside it as soon as that does not hold it.
+// What stretches of a sequence come to: an accumulator, what additions to it have lost, and a Total beside these as soon as they do
+// not hold it.
 template <class F>
 class Tally {
   using Parts = typename F::template Acc<1>;
   Parts parts_ = absence<F, 1>();
+  double lost_ = 0;
   void* const room_;
   Total* total_ = nullptr;
 
  public:
+  static constexpr bool keeps_lost = F::linear;  // squares seldom come to numbers
+  static constexpr int numbers = F::parts + keeps_lost;
+
   explicit Tally(void* room_for_a_total) : room_(room_for_a_total) {}
   explicit Tally(Total& total) : room_(&total), total_(&total) {}
 
   FW_OUTLINE void add(const Parts& more) {
+    double lost = lost_;
     bool exact = true;
     const Parts all = remade<Parts>([&](const auto& a, const auto& b) FW_INLINED {
-      double lost;
-      const double sum = two_sum(a[0], b[0], lost);
-      exact &= lost == 0;  // of what has no finite sum it is NaN
+      double here, beyond;
+      const double sum = two_sum(a[0], b[0], here);
+      lost = two_sum(lost, here, beyond);
+      exact &= beyond == 0;  // of what has no finite sum it is NaN
       return splat<double, 1>(sum);
     }, parts_, more);
-    if (!exact) [[unlikely]] add_parts(total(), parts_);
+    if (!keeps_lost) exact &= lost == 0;
+    if (!exact) [[unlikely]] whole();
     parts_ = exact ? all : more;
+    lost_ = exact ? lost : 0;
+  }
+  FW_INLINE void add(double x) {
+    add(remade<Parts>([&](const auto&) FW_INLINED { return splat<double, 1>(std::exchange(x, 0)); }, parts_));
   }
   // Units of 2^exponent, which no double is too short for.
   FW_INLINE void add_units(unsigned __int128 units, int exponent, bool negative) {
-    if constexpr (F::parts == 1) {
-      if (units >> std::numeric_limits<double>::digits == 0) {
-        const double unit = power_of_two(exponent);
-        return add({splat<double, 1>(static_cast<double>(static_cast<int64_t>(units)) * (negative ? -unit : unit))});
-      }
-    }
-    total().add_units(units, exponent - Total::lowest, negative);
+    constexpr int digits = std::numeric_limits<double>::digits;
+    if (units >> 2 * digits) return total().add_units(units, exponent - Total::lowest, negative);
+    const double unit = negative ? -power_of_two(exponent) : power_of_two(exponent);
+    if (const auto upper = static_cast<int64_t>(units >> digits)) add(static_cast<double>(upper) * 0x1p53 * unit);
+    add(static_cast<double>(static_cast<int64_t>(units & ((uint64_t{1} << digits) - 1))) * unit);
   }
   // For what is neither.
   Total& total() { return total_ ? *total_ : *(total_ = new (room_) Total); }
 
-  // Whether the accumulator is all there is.
+  // Whether so many numbers are all there is, and they, `row` apart.
   bool holds_all() const { return !total_; }
-  const Parts& parts() const { return parts_; }
+  void store(double* at, int64_t row) const {
+    store_parts(at, row, parts_);
+    if constexpr (keeps_lost) at[F::parts * row] = lost_;
+  }
   // Everything, as a Total.
   Total& whole() {
     add_parts(total(), std::exchange(parts_, absence<F, 1>()));
+    total().add(std::exchange(lost_, 0));
     return total();
   }
 };

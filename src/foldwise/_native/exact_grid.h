@@ -195,7 +195,8 @@ FW_INLINE Exponents exponents_summed(const S* p, int64_t count) {
 }
 
 // Numbers whose sum is not exact: it is where each was cut in two, or they are added one by one.
-static inline FW_OUTLINE void add_halved(Total& total, const double* numbers, int count) {
+template <class F>
+FW_OUTLINE void add_halved(Tally<F>& all, const double* numbers, int count) {
   constexpr int W = native<double>;
   auto upper = splat<double, W>(0.0), lower = upper;
   clear_flags();
@@ -207,8 +208,8 @@ static inline FW_OUTLINE void add_halved(Total& total, const double* numbers, in
   }
   const double sums[] = {summed(upper), summed(lower)};
   settle(sums);
-  if (lost_bits()) return total.add_all(numbers, count);
-  for (const double sum : sums) total.add(sum);
+  if (lost_bits()) return all.total().add_all(numbers, count);
+  for (const double sum : sums) all.add(sum);
 }
 
 }  // namespace foldwise::FOLDWISE_ISA

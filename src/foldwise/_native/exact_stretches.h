@@ -109,17 +109,17 @@ class Stretches {
     const typename F::template Acc<1> whole = folded<F, W>(fold_lane_vectors<F>(folding));
     settle(&whole);
     if (!lost_bits()) return sum.add(whole), true;
-    add_lanes(sum.total(), lanes);
+    add_lanes(sum, lanes);
     return true;
   }
 
   // Lanes that are exact, whose sum is not.
-  static FW_OUTLINE void add_lanes(Total& total, const Acc (&lanes)[vectors]) {
+  static FW_OUTLINE void add_lanes(Tally<F>& sum, const Acc (&lanes)[vectors]) {
     constexpr int row = vectors * W;
     double numbers[F::parts * row];
     for (int v = 0; v < vectors; ++v) store_parts(numbers + v * W, row, lanes[v]);
     const double* part = numbers;
-    for (int m = 0; m < F::parts; ++m, part += row) add_halved(total, part, row);
+    for (int m = 0; m < F::parts; ++m, part += row) add_halved(sum, part, row);
   }
 
   static Exponents exponents(const S* p, int64_t count) { return exponents_summed<F>(p, count); }

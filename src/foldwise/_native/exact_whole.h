@@ -152,7 +152,7 @@ class WholeNumbers {
     const double here = halves<together>(p, count, ahead);
     settle(&here);
     if (raised_flags(together > 1 ? flag_of_any : flag_of_invalid)) return false;
-    sum.add({splat<double, 1>(here)});
+    sum.add(here);
     return true;
   }
 
@@ -222,8 +222,8 @@ class UnitsAndRests {
     settle(sums);
     if (lost_bits()) return false;
     for (double& each : sums) each *= power_of_two(-places);
-    add_halved(sum.total(), sums, at_once);
-    add_halved(sum.total(), sums + at_once, at_once);
+    add_halved(sum, sums, at_once);
+    add_halved(sum, sums + at_once, at_once);
     return true;
   }
 };

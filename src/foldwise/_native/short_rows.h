@@ -314,7 +314,7 @@ struct ShortRows : ReduceWork<F> {
       return !lost_bits();
     };
     if constexpr (is_exact_sum<F>) {
-      if (plan.count >= least_checked_alone()) return fold_each(x, stride, rows, out, outputs, parts, room, tried.stretches);
+      if (plan.count >= least_checked_alone()) return fold_each(x, stride, rows, out, tried.stretches);
     }
     bool exact = false;
     if constexpr (rounds_few) {
@@ -351,29 +351,35 @@ struct ShortRows : ReduceWork<F> {
       exact = exact || (tried.grid.lasts() && tried.grid.learn(on_grid()));
     }
     if (exact) note(outputs.write(parts, room, rows, out, inner_kept().out));
-    else fold_each(x, stride, rows, out, outputs, parts, room, tried.stretches);
+    else fold_each(x, stride, rows, out, tried.stretches);
   }
 
-  // Rows one by one, in stretches. Those whose parts are all there is are written together.
-  void fold_each(const char* x, int64_t stride, int64_t rows, char* out, const auto& outputs, double* parts,
-                 int64_t room, Stretches<F>& stretches) {
+  // Rows one by one, in stretches. As long as few numbers are all there is, they wait for each other.
+  void fold_each(const char* x, int64_t stride, int64_t rows, char* out, Stretches<F>& stretches) {
+    constexpr int count = Tally<F>::numbers;
+    constexpr int64_t most = ExactOutputs<count>::group, room = most + W;
+    const ExactOutputs<count> outputs(plan, scatter);
     const int64_t to = inner_kept().out;
-    int64_t written = 0;
-    const auto write_up_to = [&](int64_t end) {
-      note(outputs.write(parts + written, room, end - written, out + written * to, to));
-      written = end;
+    double numbers[count * room];
+    int64_t waiting = 0;
+    const auto write_before = [&](int64_t row) {
+      note(outputs.write(numbers, room, waiting, out + (row - waiting) * to, to));
+      waiting = 0;
     };
     for (int64_t i = 0; i < rows; ++i, x += stride) {
       alignas(Total) char beside[sizeof(Total)];
       Tally<F> sum(beside);
       stretches.add(sum, reinterpret_cast<const S*>(x), plan.count, prefetch ? reinterpret_cast<const S*>(x + stride) : nullptr);
-      store_parts(parts + i, room, sum.parts());
-      if (sum.holds_all()) continue;
-      write_up_to(i);
-      note(outputs.write(parts + i, room, 1, out + i * to, 0, [&](int64_t) { return &sum.total(); }));
-      written = i + 1;
+      if (!sum.holds_all()) {
+        write_before(i);
+        const double nothing[count] = {};
+        note(outputs.write(nothing, 1, 1, out + i * to, 0, [&](int64_t) { return &sum.whole(); }));
+      } else {
+        sum.store(numbers + waiting, room);
+        if (++waiting == most) write_before(i + 1);
+      }
     }
-    write_up_to(rows);
+    write_before(rows);
   }
 
   bool run() {
