@@ -25,14 +25,14 @@ class Stretches {
   // What is not plain seldom stands alone. Until something was, a first try is short, and a grid takes more at once; after bits,
   // so many spans more go by bits.
   Patience pairs_{3}, floats_{3}, plain_{3}, whole_, counted_;
-  bool plainly_ = false;
+  bool plainly_ = false, stopped_ = false;
   int64_t by_bits_ = 0;
   static constexpr Exponents unseen{above_all, of_nothing};
   Exponents seen_ = unseen;   // of elements that were not plain
   int exponent_ = above_all;  // of the last grid, if there was one
 
  public:
-  static constexpr int64_t on_grid = most_counted, a_try = 256;
+  static constexpr int64_t on_grid = most_counted, a_try = 1024;
   static constexpr int64_t span = starts_in_floats<F> ? floats_per_check : counts_halves<F> ? on_grid : 8192;
   static constexpr int64_t block = std::min<int64_t>(span, 8192);
 
@@ -45,13 +45,13 @@ class Stretches {
   FW_OUTLINE void add(Tally<F>& sum, const S* p, int64_t count, const S* next) {
     while (count) {
       int64_t some = std::min(plainly_ ? span : on_grid, count);
-      const bool apart = some == count && next && next != p + some;
+      const bool elsewhere = next && next != p + count, apart = elsewhere && some == count;
       const Ahead ahead{apart ? (next - p) * int64_t{sizeof(S)} : sequence_prefetch_distance(), apart, 0, next != nullptr};
       if (by_bits_ > 0) {
         some = std::min(count, by_bits_ * on_grid);
         by_bits_ -= (some + on_grid - 1) / on_grid;
         add_by_bits(sum.total(), p, some);
-      } else if (const int64_t plain = add_plainly(sum, p, plainly_ ? some : std::min(a_try, some), ahead)) {
+      } else if (const int64_t plain = add_plainly(sum, p, !plainly_ ? std::min(a_try, some) : elsewhere ? some : reach(some, count), ahead)) {
         some = plain;
       } else if (!add_apart(sum, p, some, ahead)) {
         add_by_bits(sum.total(), p, some);
@@ -64,7 +64,10 @@ class Stretches {
   }
 
  private:
-  // How many it has added: of float16 in pairs perhaps only the first.
+  // As far as plain arithmetic may go on: of floats span after span.
+  static int64_t reach(int64_t some, int64_t count) { return starts_in_floats<F> ? count : some; }
+
+  // How many it has added: of float16 in pairs, and of what is added in floats, perhaps only the first.
   int64_t add_plainly(Tally<F>& sum, const S* p, int64_t count, const Ahead& ahead) {
     if constexpr (!F::plainly) {
       return 0;
@@ -83,38 +86,58 @@ class Stretches {
     } else {
       constexpr bool whole_numbers_take_less = starts_in_floats<F> && WholeNumbers<F>::suits;
       plainly_ = false;
-      if constexpr (starts_in_floats<F>) plainly_ = floats_.lasts() && floats_.learn(add_in_floats(sum, p, count, ahead));
-      if constexpr (!whole_numbers_take_less) {
-        plainly_ = plainly_ || (plain_.lasts() && plain_.learn(add_in_lanes(sum, p, count, ahead)));
+      if constexpr (starts_in_floats<F>) {
+        if (!std::exchange(stopped_, false) && floats_.lasts()) {
+          const int64_t done = add_in_floats(sum, p, count, ahead);
+          plainly_ = floats_.learn(done > 0);
+          stopped_ = plainly_ && done < count && !floats_.learn(false);
+          if (plainly_) return done;
+        }
+        count = std::min(count, span);
       }
+      if constexpr (!whole_numbers_take_less) plainly_ = plain_.lasts() && plain_.learn(add_in_lanes(sum, p, count, ahead));
     }
     return plainly_ ? count : 0;
   }
 
-  static bool add_in_floats(Tally<F>& sum, const S* p, int64_t count, const Ahead& ahead) {
+  // Span after span under a check each, as long as they pass.
+  static int64_t add_in_floats(Tally<F>& sum, const S* p, int64_t count, const Ahead& ahead) {
+    Pack<double, W> all = splat<double, W>(0.0);
+    int64_t done = 0;
     clear_flags();
-    const typename F::template Acc<1> whole = folded<F, W>({sums_by_floats(p, count, ahead)});
-    settle(&whole);
-    return !lost_bits() && (sum.add(whole), true);
+    for (int64_t some; done < count; done += some) {
+      some = std::min(span, count - done);
+      const auto more = all + sums_by_floats(p + done, some, ahead);
+      settle(&more);
+      if (lost_bits()) break;
+      all = more;
+    }
+    if (done) add_lanes(sum, {{all}});
+    return done;
   }
 
   FW_INLINE bool add_in_lanes(Tally<F>& sum, const S* p, int64_t count, Ahead ahead) {
-    Acc lanes[vectors], folding[vectors];
+    Acc lanes[vectors];
     clear_flags();
     if (ahead.far) fold_into_lanes<F, T::L, true>(p, count, T::L, lanes, false, ahead);
     else fold_into_lanes<F, T::L, false>(p, count, T::L, lanes);
     settle(lanes);
-    if (lost_bits()) return false;
-    std::copy_n(lanes, vectors, folding);
-    const typename F::template Acc<1> whole = folded<F, W>(fold_lane_vectors<F>(folding));
-    settle(&whole);
-    if (!lost_bits()) return sum.add(whole), true;
-    add_lanes(sum, lanes);
-    return true;
+    return !lost_bits() && (add_lanes(sum, lanes), true);
   }
 
-  // Lanes that are exact, whose sum is not.
-  static FW_OUTLINE void add_lanes(Tally<F>& sum, const Acc (&lanes)[vectors]) {
+  // Lanes that are exact, whose sum may be.
+  template <int vectors>
+  static FW_INLINE void add_lanes(Tally<F>& sum, const Acc (&lanes)[vectors]) {
+    Acc folding[vectors];
+    std::copy_n(lanes, vectors, folding);
+    clear_flags();
+    const typename F::template Acc<1> whole = folded<F, W>(fold_lane_vectors<F, vectors>(folding));
+    settle(&whole);
+    if (!lost_bits()) sum.add(whole);
+    else add_lanes_halved(sum, lanes);
+  }
+  template <int vectors>
+  static FW_OUTLINE void add_lanes_halved(Tally<F>& sum, const Acc (&lanes)[vectors]) {
     constexpr int row = vectors * W;
     double numbers[F::parts * row];
     for (int v = 0; v < vectors; ++v) store_parts(numbers + v * W, row, lanes[v]);
