@@ -227,6 +227,11 @@ struct ExactColumns : StripWork<F> {
     }
     const Rows<S> rows = rows_of(unit, 0, plan.count, room);
     const int64_t skipped = In::skipped_of(unit), columns = columns_of(unit) + skipped;
+    if constexpr (rounds_few<F>) {
+      const bool as_they_are = !skipped && outputs.as_elements() && kept.out == size;
+      if (as_they_are && plan.count == 2 && round_few<2>(rows, columns, In::out_of(unit))) return true;
+      if (as_they_are && plan.count == 3 && round_few<3>(rows, columns, In::out_of(unit))) return true;
+    }
     double parts[F::parts * some + W];
     const ExactOutputs<F::parts> plain_outputs(plan, scatter);
     for (int64_t first = 0; first < columns; first += some) {
@@ -238,6 +243,29 @@ struct ExactColumns : StripWork<F> {
       plain_outputs.write(parts + skipped, some, here - skipped, In::out_of(unit) + first * kept.out, kept.out);
     }
     return true;
+  }
+
+  // Two or three rows. False if a sum is not finite.
+  template <int K>
+  static bool round_few(const Rows<S>& rows, int64_t columns, char* out) {
+    constexpr int at_once = RoundedAsAdded<S>::at_once;
+    RoundedAsAdded<S> rounded;
+    const auto sums = [&](auto&& row_at) FW_INLINED {
+      typename RoundedAsAdded<S>::Some some[K];
+      repeat<K>([&](int r) FW_INLINED { some[r] = load<S, at_once>(row_at(r)); });
+      return rounded(some);
+    };
+    int64_t c = 0;
+    for (; c + at_once <= columns; c += at_once) {
+      store(reinterpret_cast<S*>(out) + c, sums([&](int r) FW_INLINED { return rows(r) + c; }));
+    }
+    if (c < columns) {
+      S some[K][at_once] = {}, last[at_once];
+      for (int r = 0; r < K; ++r) std::copy_n(rows(r) + c, columns - c, some[r]);
+      store(last, sums([&](int r) FW_INLINED { return some[r]; }));
+      std::memcpy(out + c * size, last, (columns - c) * size);
+    }
+    return rounded.all_finite();
   }
 
   bool fold_few_as_default(int64_t unit, StripRoom& room) const {

@@ -46,6 +46,28 @@ FW_INLINE Pack<T, N> rounded_sum(const Pack<T, N>& a, const Pack<T, N>& b, const
   return rest;
 }
 
+// Sums of two or three numbers each, as those are: no flag is asked. Four vectors at a time, as each step of a sum waits for the one before.
+template <class F> constexpr bool rounds_few = !small && std::is_same_v<F, ExactSum<typename F::Source, double>> && sizeof(typename F::Source) >= 4;
+template <class S>
+class RoundedAsAdded {
+  static constexpr int chains = 4;
+
+ public:
+  static constexpr int at_once = chains * native<S>;
+  using Some = Pack<S, at_once>;
+
+  template <int K>
+  FW_INLINE Some operator()(const Some (&numbers)[K]) {
+    const Some all = std::apply([](const auto&... each) FW_INLINED { return rounded_sum(each...); }, std::to_array(numbers));
+    repeat<chains>([&](int k) FW_INLINED { nothing_ = fused(all.v[k], typename Some::Vector{}, nothing_); });
+    return all;
+  }
+  bool all_finite() const { return !lanes_where(nothing_ != 0); }
+
+ private:
+  typename Some::Vector nothing_ = {};
+};
+
 // A Total, and the initial value, rounded for where it goes.
 inline double rounded_total(Total& total, const ReducePlan& plan) {
   if (plan.finish.number != 0) total.add(plan.finish.number);

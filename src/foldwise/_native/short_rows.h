@@ -223,27 +223,24 @@ struct ShortRows : ReduceWork<F> {
     return true;
   }
 
-  // Rows of two or three numbers, whose sums are rounded as they are added: no flag is asked. False if one is not finite.
-  static constexpr bool rounds_few = !small && sizeof(S) >= 4 && std::is_same_v<F, ExactSum<S, double>>;
+  // Rows of two or three numbers. False if a sum is not finite.
   template <int K>
   bool fold_few(const char* x, int64_t rows, char* out) const {
-    constexpr int N = native<S>, chains = 4, at_once = chains * N;  // each step of a sum waits for the one before
+    constexpr int N = native<S>, at_once = RoundedAsAdded<S>::at_once;
     constexpr int64_t row_bytes = K * size;
     using Word = typename WordOf<sizeof(S)>::type;
-    using Some = Pack<S, at_once>;
-    typename Some::Vector nothing = {};
+    using Some = typename RoundedAsAdded<S>::Some;
+    RoundedAsAdded<S> rounded;
     const auto sums = [&](const void* from) FW_INLINED {
       Some columns[K];
-      repeat<chains>([&](int k) FW_INLINED {
+      repeat<at_once / N>([&](int k) FW_INLINED {
         typename VectorOf<Word, N>::type in[K];
         repeat<K>([&](int c) FW_INLINED { in[c] = load_vector<Word, N>(static_cast<const char*>(from) + (k * K + c) * vector_bytes); });
         [&]<int... c>(std::integer_sequence<int, c...>) FW_INLINED {
           ((columns[c].v[k] = std::bit_cast<typename Some::Vector>(taken_apart<K, N, c>(in))), ...);
         }(std::make_integer_sequence<int, K>{});
       });
-      const Some all = std::apply([](const auto&... column) FW_INLINED { return rounded_sum(column...); }, std::to_array(columns));
-      repeat<chains>([&](int k) FW_INLINED { nothing = fused(all.v[k], typename Some::Vector{}, nothing); });
-      return all;
+      return rounded(columns);
     };
     int64_t i = 0;
     for (; i + at_once <= rows; i += at_once) {
@@ -256,7 +253,7 @@ struct ShortRows : ReduceWork<F> {
       store(last, sums(some));
       std::memcpy(out + i * size, last, (rows - i) * size);
     }
-    return !lanes_where(nothing != 0);
+    return rounded.all_finite();
   }
 
   // Squares on a grid: short rows as columns.
@@ -317,7 +314,7 @@ struct ShortRows : ReduceWork<F> {
       if (plan.count >= least_checked_alone()) return fold_each(x, stride, rows, out, tried.stretches);
     }
     bool exact = false;
-    if constexpr (rounds_few) {
+    if constexpr (rounds_few<F>) {
       const bool few_of_each = narrow && plan.count <= 3 && outputs.as_elements() && inner_kept().out == size;
       const auto fold = [&] { return plan.count == 2 ? fold_few<2>(x, rows, out) : fold_few<3>(x, rows, out); };
       if (few_of_each && tried.floats.lasts() && tried.floats.learn(fold())) return;
