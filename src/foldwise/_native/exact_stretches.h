@@ -117,8 +117,15 @@ class Stretches {
   }
 
   FW_INLINE bool add_in_lanes(Tally<F>& sum, const S* p, int64_t count, Ahead ahead) {
-    Acc lanes[vectors];
     clear_flags();
+    if constexpr (may_widen_by_fours<F>) {
+      if (zen4) {
+        const Acc all[] = {{sums_by_fours(p, count, ahead)}};
+        settle(all);
+        return !lost_bits() && (add_lanes(sum, all), true);
+      }
+    }
+    Acc lanes[vectors];
     if (ahead.far) fold_into_lanes<F, T::L, true>(p, count, T::L, lanes, false, ahead);
     else fold_into_lanes<F, T::L, false>(p, count, T::L, lanes);
     settle(lanes);

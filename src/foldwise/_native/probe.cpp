@@ -42,8 +42,8 @@ bool has_avx512() {
 }  // namespace
 
 // Zen 3 and 4 are one family, of which the second only has AVX-512.
-const bool zen3 = family_of_amd() == 0x19 && !has_avx512(), lines_come_in_pairs = family_of_amd() == 0x19 && has_avx512(),
-           zen5 = family_of_amd() >= 0x1a;
+const bool zen3 = family_of_amd() == 0x19 && !has_avx512(), zen4 = family_of_amd() == 0x19 && has_avx512(), zen5 = family_of_amd() >= 0x1a;
+const bool lines_come_in_pairs = zen4;
 
 namespace {
 

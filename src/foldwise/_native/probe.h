@@ -12,6 +12,9 @@ extern const bool lines_come_in_pairs;
 // thirds of the speed. Elsewhere (Intel's, Zen 4) they would be in the way of what is read now.
 extern const bool zen5;
 
+// AMD's Zen 4 makes four doubles of four floats in memory in one step; of eight, for which it has an instruction as well, in four.
+extern const bool zen4;
+
 // AMD's Zen 3 had better be asked for lines that are near, and without the pauses that suit others.
 extern const bool zen3;
 

@@ -67,6 +67,9 @@ struct ShortRows : ReduceWork<F> {
   template <class G, bool in_floats>
   FW_STEP typename Terms<G>::Acc row_vector(const S* p, int64_t count, Ahead ahead) const {
     if constexpr (in_floats) return {sums_by_floats(p, count, ahead)};
+    if constexpr (may_widen_by_fours<G>) {
+      if (zen4 && count >= least_by_fours) return {sums_by_fours(p, count, ahead)};
+    }
     const bool asks = prefetch && !is_read_unasked<G>(ahead.apart, count * size);
     if (count > (asks && !G::heavy ? least_spread : T::block)) return long_row_vector<G>(p, count, ahead);
     if (asks) fetch_lines(reinterpret_cast<const char*>(p) + ahead.distance, count * size, ahead.apart);
