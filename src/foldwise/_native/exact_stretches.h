@@ -25,7 +25,7 @@ class Stretches {
   // What is not plain seldom stands alone. Until something was, a first try is short, and a grid takes more at once; after bits,
   // so many spans more go by bits.
   Patience pairs_{3}, floats_{3}, plain_{3}, whole_, counted_;
-  bool plainly_ = false, stopped_ = false;
+  bool plainly_ = false, stopped_ = false;  // stopped_: what comes next has failed its check
   int64_t by_bits_ = 0;
   static constexpr Exponents unseen{above_all, of_nothing};
   Exponents seen_ = unseen;   // of elements that were not plain
