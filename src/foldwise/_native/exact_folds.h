@@ -313,37 +313,4 @@ FW_INLINE Pack<double, native<double>> sums_by_floats(const bfloat* p, int64_t c
   return (a + b) + (c + d);
 }
 
-// ---- four floats at a time, where that is the way to widen them
-
-constexpr int64_t least_by_fours = 2048;  // of fewer, what begins and ends it takes too long
-template <class F> constexpr bool may_widen_by_fours = vector_bytes == 64 && std::is_same_v<F, ExactSum<float, double>>;
-
-#if defined(__AVX512F__)
-// Sums of so many elements, by the units that multiply; what they are together is exact, or else the flags say so.
-FW_OUTLINE inline Pack<double, native<double>> sums_by_fours(const float* p, int64_t count, Ahead ahead) {
-  constexpr int fours = 16, at_once = 4 * fours;
-  Pack<double, 4> sums[fours], even = splat<double, 4>(0.0), odd = even;
-  repeat<fours>([&](int k) FW_INLINED { sums[k] = splat<double, 4>(0.0); });
-  int64_t i = 0;
-  const int64_t second = ahead.apart ? 0 : -line_bytes;  // lines come in pairs there
-  const auto add = [&](auto far) FW_INLINED {
-    for (; i + at_once <= count; i += at_once) {
-      repeat<fours>([&](int k) FW_INLINED {
-        const float* here = p + i + 4 * k;
-        constexpr int in_line = line_bytes / (4 * sizeof(float));
-        if (far && k % in_line == 0) ask_second_for(here, ahead.distance + (k / in_line % 2 ? second : 0));
-        sums[k] = aside<4>(load<double, 4>(here), sums[k]);
-      });
-    }
-  };
-  ahead.far ? add(std::true_type{}) : add(std::false_type{});
-  for (; i + 4 <= count; i += 4) even = aside<4>(load<double, 4>(p + i), even);
-  if (i < count) odd = load_some<double, 4>(p + i, static_cast<int>(count - i), 0.0);
-  repeat<fours / 2>([&](int k) FW_INLINED { even = even + sums[2 * k], odd = odd + sums[2 * k + 1]; });
-  double both[8];
-  store(both, even), store(both + 4, odd);
-  return load<double, native<double>>(both);
-}
-#endif
-
 }  // namespace foldwise::FOLDWISE_ISA

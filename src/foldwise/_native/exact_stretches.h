@@ -24,7 +24,7 @@ class Stretches {
 
   // What is not plain seldom stands alone. Until something was, a first try is short, and a grid takes more at once; after bits,
   // so many spans more go by bits.
-  Patience pairs_{3}, floats_{3}, plain_{3}, whole_, counted_;
+  Patience pairs_{3}, floats_{3}, plain_{3}, few_, whole_, counted_;
   bool plainly_ = false, stopped_ = false;  // stopped_: what comes next has failed its check
   int64_t by_bits_ = 0;
   static constexpr Exponents unseen{above_all, of_nothing};
@@ -162,7 +162,8 @@ class Stretches {
 
   bool add_apart(Tally<F>& sum, const S* p, int64_t count, const Ahead& ahead) {
     if constexpr (counts_halves<F>) return false;  // levels hold all of them that are numbers
-    else return add_counted_by<WholeNumbers<F>>(sum, p, count, ahead, whole_) ||
+    else return (zen4 && add_counted_by<FewInDoubles<F>>(sum, p, count, ahead, few_)) ||
+                add_counted_by<WholeNumbers<F>>(sum, p, count, ahead, whole_) ||
                 add_counted_by<UnitsAndRests<F>>(sum, p, count, ahead, counted_) || add_on_grid(sum.total(), p, count);
   }
   template <class Counted>
