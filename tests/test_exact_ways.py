@@ -289,6 +289,19 @@ def test_running_sums_into_their_elements(shape: tuple[int, int], axis: int) -> 
     assert same_bits(x, wanted)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("columns", [70, 128, 300])
+def test_running_sums_of_a_few_columns_on_threads(dtype: str, columns: int) -> None:
+    """As many strips as there are threads, or twice as many, and what is left over."""
+    kind = cases.dtype_of(dtype)
+    rows, rng = (2 << 20) // columns // kind.itemsize, exact_calls.generator("strips", dtype, columns)
+    few = rng.normal(size=(23, rows)).astype(kind)
+    places = np.arange(columns) % len(few)
+    x, wanted = few[places].T.copy(), exactly_folded("cumsum", few, axis=1)[places].T
+    for out in (None, np.zeros((len(x), columns + 1), kind)[:, 1:], x):
+        assert same_bits(exactly_folded("cumsum", x, axis=0, out=out), wanted), (out is None, out is x)
+
+
 @pytest.mark.parametrize("count", [300, 2000, 9000])
 def test_sums_on_a_grid_may_leave_the_range_on_the_way(count: int) -> None:
     x = np.full(count, 2.0**1017)

@@ -14,7 +14,7 @@ template <class F>
 struct ExactScan : ScanWork<F> {
   FOLDWISE_SCAN_WORK(F)
   using ScanWork<F>::ScanWork;
-  static constexpr int64_t strip = 256, tile = 8 * strip, short_line = 64, least_nearly = 64;
+  static constexpr int64_t strip = 256, least_strip = 64, tile = 8 * strip, short_line = 64, least_nearly = 64;
   static constexpr int64_t most_words = most_interleaved_words * segment_size;
   static constexpr bool fits_one = F::parts == 1;  // doubles have no bits to spare
   static constexpr int64_t size = sizeof(S);
@@ -310,22 +310,27 @@ struct ExactScan : ScanWork<F> {
 
   void scan_columns() {
     const Axis& kept = plan.kept[plan.kept_rank - 1];
-    const int64_t strips = (kept.size + strip - 1) / strip;
-    const int64_t unit_bytes = std::min(kept.size, strip) * count * size;
+    const Worth worth = size == 8 && lines_come_in_pairs ? Work::worth_of_columns() : Work::worth_of_lines;  // doubles are written where they lie
+    const int64_t lines = plan.lines / kept.size;
+    const auto strips_of = [&](int64_t width) { return (kept.size + width - 1) / width; };
+    const int64_t columns = Work::strip_width(strip, least_strip, threads_for(plan.lines * count * size, worth), !streaming,
+                                              [&](int64_t width) { return lines * strips_of(width); });
+    const int64_t strips = strips_of(columns), unit_bytes = std::min(kept.size, columns) * count * size;
     // Lines of a few elements, one after the other in memory, become columns.
     const bool narrow = plan.length == count && !plan.shifted && interleaved(plan.along, kept);
-    this->share_lines(plan.lines / kept.size * strips, unit_bytes, [&](int64_t first, int64_t last) {
+    this->share_lines(lines * strips, unit_bytes, [&](int64_t first, int64_t last) {
       Tiles<Strip> room(1);
       room.data->anchored = 0;
       for (int64_t unit = first; unit < last; ++unit) {
         Place at = line(plan.kept_rank - 1, unit / strips);
-        at.x += unit % strips * strip * kept.x;
-        at.out += unit % strips * strip * kept.out;
-        if (at.carried) at.carried += unit % strips * strip * kept.mask;
-        scan_strip(at, std::min(strip, kept.size - unit % strips * strip), narrow, *room.data);
+        const int64_t column = unit % strips * columns;
+        at.x += column * kept.x;
+        at.out += column * kept.out;
+        if (at.carried) at.carried += column * kept.mask;
+        scan_strip(at, std::min(columns, kept.size - column), narrow, *room.data);
       }
       finish_streaming();
-    }, size == 8 && lines_come_in_pairs ? Work::worth_of_columns() : Work::worth_of_lines);  // doubles are written where they lie
+    }, worth);
   }
 
   void scan_strip(const Place& at, int64_t columns, bool narrow, Strip& lines) {

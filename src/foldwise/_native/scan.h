@@ -88,11 +88,9 @@ struct Scan : ScanLines<F> {
     // Columns that fill vectors; those left over are a strip of their own.
     const bool fills = is_out(plan.sink.dtype) && kept.out == static_cast<int64_t>(sizeof(Out));
     const int64_t even = fills || (plan.source.direct && kept.x == static_cast<int64_t>(sizeof(S))) ? kept.size / W * W : kept.size;
-    int64_t columns = streaming ? strip_columns : cached_columns;
     const auto strips_of = [&](int64_t width) { return (even + width - 1) / width + (even < kept.size); };
-    const int threads = threads_for(bytes, Work::worth_of_columns());
-    const int64_t fewest = threads > 1 ? threads * Work::strips_each() : 1;
-    while (columns > least_columns && rows_of_lines * strips_of(columns) < fewest) columns /= 2;
+    const int64_t columns = Work::strip_width(streaming ? strip_columns : cached_columns, least_columns, threads_for(bytes, Work::worth_of_columns()),
+                                              true, [&](int64_t width) { return rows_of_lines * strips_of(width); });
     const int64_t strips = strips_of(columns), units = rows_of_lines * strips;
     const int64_t unit_bytes = std::min(kept.size, columns) * plan.length * static_cast<int64_t>(sizeof(S));
     this->share_lines(units, unit_bytes, [&](int64_t first, int64_t last) {

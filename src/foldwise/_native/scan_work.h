@@ -56,7 +56,13 @@ struct ScanWork {
   static Worth worth_of_columns() {
     return {lines_come_in_pairs ? 2 * least_shared : least_shared, 2 * least_shared, 2 * least_shared};
   }
-  static int64_t strips_each() { return lines_come_in_pairs ? 2 : 1; }
+  // So many columns, or fewer where that gives each thread a strip of them, or the two. strips_of(width): how many there are.
+  template <class StripsOf>
+  static int64_t strip_width(int64_t most, int64_t least, int threads, bool may_be_two, StripsOf&& strips_of) {
+    const int64_t fewest = threads > 1 && may_be_two && lines_come_in_pairs ? 2 * threads : threads;
+    while (most > least && strips_of(most) < fewest) most /= 2;
+    return most;
+  }
   static void share_lines(int64_t units, int64_t unit_bytes, Pieces pieces, Worth worth = worth_of_lines) {
     share(units, unit_bytes, pieces, worth);
   }
