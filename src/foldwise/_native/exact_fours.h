@@ -5,9 +5,9 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
-constexpr bool has_fours = vector_bytes == 64;
+constexpr bool widens_by_fours = vector_bytes == 64;
 constexpr int64_t least_by_fours = 2048, least_made = 4096;  // of fewer, what begins and ends it takes too long
-template <class F> constexpr bool may_widen_by_fours = has_fours && std::is_same_v<F, ExactSum<float, double>>;
+template <class F> constexpr bool may_widen_by_fours = widens_by_fours && std::is_same_v<F, ExactSum<float, double>>;
 
 #if defined(__AVX512F__)
 // Sums of so many elements, by the units that multiply; what they are together is exact, or else the flags say so.
@@ -81,7 +81,7 @@ class FewInDoubles {
   static constexpr int far_away = 8192;  // 1 KB, which the default's loops ask for, takes twice as long from memory
 
  public:
-  static constexpr bool suits = has_fours && std::is_same_v<S, bfloat> && F::linear;
+  static constexpr bool suits = widens_by_fours && std::is_same_v<S, bfloat> && F::linear;
   static constexpr int binades = 41;  // and eight bits: four are left
 
   // Adds so many elements, unless the flags say that a sum was not exact.

@@ -135,7 +135,7 @@ class WholeNumbers {
   }
 
 #if defined(__AVX512DQ__)
-  // The same of what is in cache; with memory's pace that of the above.
+  // The same of what is in cache; from memory the above is faster. A lane may get two elements more.
   static FW_OUTLINE Word take_by_fours(const float* p, int64_t count, float scale, Doubles& near) {
     constexpr int at_once = vectors * N, sums_at_once = 8;
     Pack<Word, 4> sums[sums_at_once];
@@ -163,7 +163,7 @@ class WholeNumbers {
   }
 #endif
   static FW_INLINE Word take_all(const S* p, int64_t count, float scale, const Ahead& ahead, Doubles& near) {
-    if constexpr (has_fours && std::is_same_v<S, float>) {
+    if constexpr (widens_by_fours && std::is_same_v<S, float>) {
       if (zen4 && !ahead.far && count >= least_made) return take_by_fours(p, count, scale, near);
     }
     return take<1>(p, count, scale, ahead, near);
