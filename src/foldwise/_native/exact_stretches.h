@@ -82,7 +82,7 @@ class Stretches {
         }
       }
       plainly_ = (floats_.lasts() && floats_.learn(!too_large && WholeNumbers<F>::template add_halves<1>(sum, p, count, ahead))) ||
-                 HalvesOnLevels::add(sum, p, count, ahead.distance);
+                 add_on_levels(sum, p, count, ahead);
     } else {
       constexpr bool whole_numbers_take_less = starts_in_floats<F> && WholeNumbers<F>::suits;
       plainly_ = false;
@@ -98,6 +98,13 @@ class Stretches {
       if constexpr (!whole_numbers_take_less) plainly_ = plain_.lasts() && plain_.learn(add_in_lanes(sum, p, count, ahead));
     }
     return plainly_ ? count : 0;
+  }
+
+  static FW_INLINE bool add_on_levels(Tally<F>& sum, const S* p, int64_t count, const Ahead& ahead) {
+    if constexpr (widens_by_fours) {
+      if (zen4) return HalvesOnLevels<floats_at_once / 2>::add(sum, p, count, distance_by_fours(ahead));
+    }
+    return HalvesOnLevels<floats_at_once>::add(sum, p, count, ahead.distance);
   }
 
   // Span after span under a check each, as long as they pass.
