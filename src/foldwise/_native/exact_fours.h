@@ -87,9 +87,8 @@ class FewInDoubles {
   static constexpr bool suits = widens_by_fours && std::is_same_v<S, bfloat> && F::linear;
   static constexpr int binades = 41;  // and eight bits: four are left
 
-  // Adds so many elements, unless the flags say that a sum was not exact.
+  // Adds so many elements, `least_made` and more, unless the flags say that a sum was not exact.
   static FW_OUTLINE bool add(Tally<F>& all, const S* p, int64_t count, Exponents, Ahead ahead) requires suits {
-    if (count < least_made) return false;
     const int64_t distance = distance_by_fours(ahead);
     Four here[sums], high = splat<double, 4>(0.0), low = high;
     repeat<sums>([&](int k) FW_INLINED { here[k] = high; });

@@ -8,7 +8,7 @@ namespace foldwise::FOLDWISE_ISA {
 // Elements that lie one after the other are added in one of four ways:
 //   plainly            parts of doubles, under one check of the flags; float16 in words of 32 bits, or on levels, which hold all of them;
 //                      bfloat16 in floats; no squares for which a grid takes as little
-//   counted            in one unit, by integers or by two doubles each, when they are some forty binades apart
+//   counted            in one unit, by integers or by two doubles each, or few in a double, when they are some forty binades apart
 //   on a grid          all of them cut at the same places: other numbers as far apart, or farther
 //   by bits            one after the other, by their signs and exponents
 template <class F>
@@ -169,7 +169,7 @@ class Stretches {
 
   bool add_apart(Tally<F>& sum, const S* p, int64_t count, const Ahead& ahead) {
     if constexpr (counts_halves<F>) return false;  // levels hold all of them that are numbers
-    else return (zen4 && add_counted_by<FewInDoubles<F>>(sum, p, count, ahead, few_)) ||
+    else return (zen4 && count >= least_made && add_counted_by<FewInDoubles<F>>(sum, p, count, ahead, few_)) ||
                 add_counted_by<WholeNumbers<F>>(sum, p, count, ahead, whole_) ||
                 add_counted_by<UnitsAndRests<F>>(sum, p, count, ahead, counted_) || add_on_grid(sum.total(), p, count);
   }
