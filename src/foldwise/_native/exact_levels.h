@@ -5,13 +5,10 @@
 namespace foldwise::FOLDWISE_ISA {
 
 // A float16 is a multiple of 2^-24 and below 2^16, and two levels hold them all: nothing is rounded that is kept, and nothing becomes a
-// double. What anchors got is told by their bits, and is counted in words of 32 bits, as is what they left. N at a time: Zen 4 makes
-// eight floats in one step, sixteen in five.
-template <int N>
+// double. What anchors got is told by their bits, and is counted in words of 32 bits, as is what they left.
 class HalvesOnLevels {
-  static constexpr int abreast = vector_bytes == 64 ? 4 : 2, steps = 4, rests = abreast * steps;
-  static constexpr bool on_zen4 = N < floats_at_once;
-  using Vector = typename Pack<float, N>::Vector;
+  static constexpr int N = floats_at_once, abreast = vector_bytes == 64 ? 4 : 2, steps = 4, rests = abreast * steps;
+  using Vector = Floats::Vector;
   using Bits = typename VectorOf<std::uint32_t, N>::type;
 
   // An anchor begins in the middle between two powers of two, and its last bit is its unit, 2^-4: four elements leave it there.
@@ -38,7 +35,7 @@ class HalvesOnLevels {
     const auto count_left = [&]() FW_INLINED {
       Vector all = left[0];
       repeat<abreast - 1>([&](int a) FW_INLINED { all += left[a + 1]; });
-      below += std::bit_cast<Bits>(whole_words(Pack<float, N>{{all * 0x1p24f}}).v[0]);
+      below += std::bit_cast<Bits>(whole_words({{all * 0x1p24f}}).v[0]);
     };
     for (int64_t i = 0; i < count; i += at_once) {
       count_left();  // of the elements before: nothing waits for it
@@ -48,7 +45,7 @@ class HalvesOnLevels {
         repeat<abreast>([&](int a) FW_INLINED {
           const int v = step * abreast + a;
           const half* at = p + i + v * N;
-          if (v * N * sizeof(half) % line_bytes == 0) on_zen4 ? ask_second_for(at, ahead) : ask_for(at, ahead);
+          if (v * N * sizeof(half) % line_bytes == 0) ask_for(at, ahead);
           x[a] = load<float, N>(at).v[0];
         });
         repeat<abreast>([&](int a) FW_INLINED {
@@ -58,7 +55,7 @@ class HalvesOnLevels {
         });
         repeat<abreast>([&](int a) FW_INLINED {
           const Vector rest = added_aside(back[a], x[a]);
-          left[a] = step == 0 ? rest : on_zen4 && a == 0 ? rest + left[a] : added_aside(rest, left[a]);
+          left[a] = step == 0 ? rest : added_aside(rest, left[a]);
         });
       });
       repeat<abreast>([&](int a) FW_INLINED { above += std::bit_cast<Bits>(anchors[a]); });

@@ -6,8 +6,8 @@
 namespace foldwise::FOLDWISE_ISA {
 
 // Elements that lie one after the other are added in one of four ways:
-//   plainly            parts of doubles, under one check of the flags; float16 in words of 32 bits, or on levels, which hold all of them;
-//                      bfloat16 in floats; no squares for which a grid takes as little
+//   plainly            parts of doubles, under one check of the flags; float16 by weights, or in words of 32 bits, or on levels, which hold all
+//                      of them; bfloat16 in floats; no squares for which a grid takes as little
 //   counted            in one unit, by integers or by two doubles each, or few in a double, when they are some forty binades apart
 //   on a grid          all of them cut at the same places: other numbers as far apart, or farther
 //   by bits            one after the other, by their signs and exponents
@@ -72,6 +72,9 @@ class Stretches {
     if constexpr (!F::plainly) {
       return 0;
     } else if constexpr (counts_halves<F>) {
+      if constexpr (may_weigh<F>) {
+        if (adds_products) return (plainly_ = WeighedHalves::add(sum, p, count)) ? count : 0;
+      }
       bool too_large = false;
       if constexpr (starts_in_pairs<F>) {
         if (pairs_.lasts()) {
@@ -82,7 +85,7 @@ class Stretches {
         }
       }
       plainly_ = (floats_.lasts() && floats_.learn(!too_large && WholeNumbers<F>::template add_halves<1>(sum, p, count, ahead))) ||
-                 add_on_levels(sum, p, count, ahead);
+                 HalvesOnLevels::add(sum, p, count, ahead.distance);
     } else {
       constexpr bool whole_numbers_take_less = starts_in_floats<F> && WholeNumbers<F>::suits;
       plainly_ = false;
@@ -98,13 +101,6 @@ class Stretches {
       if constexpr (!whole_numbers_take_less) plainly_ = plain_.lasts() && plain_.learn(add_in_lanes(sum, p, count, ahead));
     }
     return plainly_ ? count : 0;
-  }
-
-  static FW_INLINE bool add_on_levels(Tally<F>& sum, const S* p, int64_t count, const Ahead& ahead) {
-    if constexpr (widens_by_fours) {
-      if (zen4) return HalvesOnLevels<floats_at_once / 2>::add(sum, p, count, distance_by_fours(ahead));
-    }
-    return HalvesOnLevels<floats_at_once>::add(sum, p, count, ahead.distance);
   }
 
   // Span after span under a check each, as long as they pass.

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "exact_fours.h"
+#include "exact_halves.h"
 
 namespace foldwise::FOLDWISE_ISA {
 
@@ -59,9 +60,8 @@ constexpr int digits_of = std::is_same_v<S, half> ? 11 : std::is_same_v<S, bfloa
 
 constexpr int64_t most_counted = 32768;
 
-// Whether float16 are whole numbers first of all; and of which most often two are a float together: of so many, most often all. What tells
-// how often their words wrap must leave the flags alone.
-template <class F> constexpr bool counts_halves = std::is_same_v<F, ExactSum<half, double>>;
+// Of float16 most often two are a float together: of so many, most often all. What tells how often their words wrap must leave the
+// flags alone.
 template <class F> constexpr bool starts_in_pairs = counts_halves<F> && has_long_words;
 constexpr int64_t pairs_per_check = 4096;
 

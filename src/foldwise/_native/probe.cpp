@@ -31,19 +31,19 @@ int family_of_amd() {
   return 0;
 }
 
-bool has_avx512() {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512f");
+bool has_avx512() { return __builtin_cpu_supports("avx512f"); }
+bool has_products() { return __builtin_cpu_supports("avx512vnni"); }
 #else
-  return false;
+bool has_avx512() { return false; }
+bool has_products() { return false; }
 #endif
-}
 
 }  // namespace
 
 // Zen 3 and 4 are one family, of which the second only has AVX-512.
 const bool zen3 = family_of_amd() == 0x19 && !has_avx512(), zen4 = family_of_amd() == 0x19 && has_avx512(), zen5 = family_of_amd() >= 0x1a;
-const bool lines_come_in_pairs = zen4;
+const bool lines_come_in_pairs = zen4, adds_products = zen4 && has_products();
 
 namespace {
 

@@ -15,6 +15,9 @@ extern const bool zen5;
 // AMD's Zen 4 makes four doubles of four floats in memory in one step; of eight, for which it has an instruction as well, in four.
 extern const bool zen4;
 
+// Whether it shows its instruction that multiplies words of 16 bits and adds the products, for which it takes no more time than for either.
+extern const bool adds_products;
+
 // AMD's Zen 3 had better be asked for lines that are near, and without the pauses that suit others.
 extern const bool zen3;
 

@@ -19,7 +19,7 @@ struct ShortRows : ReduceWork<F> {
   static constexpr bool checked_together = F::guarded || (is_exact<F> && !is_exact_sum<F>);
   static constexpr int64_t few_blocks = 8, most_row_blocks = checked_together ? few_blocks : 128;
   static constexpr int64_t batch = (size == 2 ? 4 : 1) * RowFold::few;
-  static constexpr int64_t least_in_floats = 64, least_counted = 1024;
+  static constexpr int64_t least_in_floats = 64, least_counted = 1024, least_weighed = 160;
   // Exact sums of so many elements have checks of their own: of bfloat16, which fail them the most, whole rows of a vector do.
   int64_t least_checked_alone() const { return starts_in_floats<F> ? prefetch ? 2048 : 4096 : few_blocks * T::block + 1; }
   static constexpr int64_t least_spread = 1024 / size;  // elements for which what is fetched is spread over the reading
@@ -296,6 +296,20 @@ struct ShortRows : ReduceWork<F> {
     return true;
   }
 
+  // The same by weights, all of them under one check.
+  bool weighs_rows() const { return may_weigh<F> && adds_products && plan.count >= least_weighed; }
+  template <class Keep>
+  bool weigh_rows(const char* x, int64_t stride, int64_t rows, Keep&& keep) const {
+    if constexpr (may_weigh<F>) {
+      static_assert(few_blocks * T::block <= WeighedHalves::most_in_row);
+      WeighedHalves halves;
+      const auto along = [&](int64_t i) FW_INLINED { return Acc{halves.row(reinterpret_cast<const S*>(x + i * stride), plan.count)}; };
+      each_row_by<F>(along, rows, keep);
+      return halves.all_finite();
+    }
+    return false;
+  }
+
   // Exact folds leave parts, all of them exact, or else Totals.
   struct Tried {
     Patience floats, counted, pairs, plain{3}, grid;
@@ -326,7 +340,8 @@ struct ShortRows : ReduceWork<F> {
       if (narrow && outputs.from_floats() && tried.floats.lasts() && tried.floats.learn(fold_as_default(x, rows, out))) return;
     }
     if constexpr (counts_rows) {
-      exact = plan.count >= least_counted && tried.counted.lasts() &&
+      if (weighs_rows()) exact = tried.counted.lasts() && tried.counted.learn(weigh_rows(x, stride, rows, keep));
+      else exact = plan.count >= least_counted && tried.counted.lasts() &&
               tried.counted.learn(count_rows(x, stride, rows, parts, tried.pairs));
     }
     if constexpr (starts_in_floats<F>) {

@@ -1,0 +1,130 @@
+// Sums of float16 as whole numbers: digits are multiplied by powers of two, 32 at a time, and nothing is converted.
+#pragma once
+#include "exact_folds.h"
+
+namespace foldwise::FOLDWISE_ISA {
+
+template <class F> constexpr bool counts_halves = std::is_same_v<F, ExactSum<half, double>>;
+template <class F> constexpr bool may_weigh = counts_halves<F> && vector_bytes == 64;
+
+#if defined(__AVX512BW__)
+// A float16 is some units of 2^-24: its eleven digits, times a power of two that its exponent tells. Two tables hold these powers, with
+// its sign: one of small numbers, one of large ones in units 2^15 times as large, and each has nothing where the other one has something.
+// So all products have at most 25 bits, and words of 32 bits hold the sums of sixty-four.
+struct WeightsOfHalves {
+  static constexpr int exponents = 32, group = 15;
+  alignas(line_bytes) std::int16_t small[2 * exponents] = {}, large[2 * exponents] = {};
+  constexpr WeightsOfHalves() {
+    for (int e = 0; e < exponents - 1; ++e) {
+      const int place = std::max(e, 1) - 1;  // the least numbers have the second exponent's unit
+      std::int16_t* const weights = place < group ? small : large;
+      weights[e] = static_cast<std::int16_t>(1 << place % group);
+      weights[exponents + e] = static_cast<std::int16_t>(-weights[e]);
+    }
+  }
+};
+inline constexpr WeightsOfHalves weights_of_halves;
+
+class WeighedHalves {
+  static constexpr int N = 32, last_unit = -24, words = 2;
+  static constexpr int64_t at_once = 8 * N, block = 7 * at_once;  // of less than which no word takes more than 32 vectors
+  using Lanes = Pack<double, 8>;
+
+  struct Table {
+    __m512i positive, negative;
+    FW_INLINE explicit Table(const std::int16_t* of) : positive(_mm512_load_si512(of)), negative(_mm512_load_si512(of + WeightsOfHalves::exponents)) {}
+    FW_INLINE __m512i operator()(__m512i exponents) const { return _mm512_permutex2var_epi16(positive, exponents, negative); }
+  };
+  const Table small_{weights_of_halves.small}, large_{weights_of_halves.large};
+  // In registers: the compiler would make them anew for each vector.
+  const __m512i size_ = all(0x7fff), behind_first_ = all(0x3ff), first_ = all(0x400);
+  __m512i largest_ = _mm512_setzero_si512();
+
+  static FW_INLINE __m512i all(std::int16_t bits) { return by_itself(_mm512_set1_epi16(bits)); }
+
+  // The sums of neighbours' products are added. (By its name, the compiler would have it only for processors that all have it.)
+  static FW_INLINE __m512i with_products(__m512i sum, __m512i a, __m512i b) {
+    asm("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+    return sum;
+  }
+
+  struct Sums {
+    __m512i small = _mm512_setzero_si512(), large = small;
+  };
+  FW_INLINE void take(__m512i x, Sums& sums) {
+    // In this order every unit of the processor has something to do: others take up to a quarter longer.
+    const __m512i behind_first = by_itself(_mm512_and_si512(x, behind_first_)), exponent = by_itself(_mm512_srli_epi16(x, 10));
+    const __m512i with_first = by_itself(_mm512_or_si512(behind_first, first_)), size = by_itself(_mm512_and_si512(x, size_));
+    largest_ = by_itself(_mm512_max_epu16(largest_, size));
+    const __m512i digits = by_itself(_mm512_min_epu16(size, with_first));  // the least numbers have no first one
+    sums.small = with_products(sums.small, digits, small_(exponent));
+    sums.large = with_products(sums.large, digits, large_(exponent));
+  }
+
+  // Words of 32 bits, added by pairs.
+  static FW_INLINE __m512i longer(__m512i sums) {
+    return _mm512_add_epi64(_mm512_srai_epi64(_mm512_slli_epi64(sums, 32), 32), _mm512_srai_epi64(sums, 32));
+  }
+
+  FW_INLINE void take_last(const half* p, int64_t count, Sums& whole, Sums& rest) {
+    for (; count >= N; count -= N, p += N) take(by_itself(_mm512_loadu_si512(p)), whole);
+    if (count) take(_mm512_maskz_loadu_epi16((1u << count) - 1, p), rest);
+  }
+
+  // The sums of each lane, in units. (Memory is asked for nothing: the processor's own reading ahead is faster here.)
+  FW_INLINE __m512i counted(const half* p, int64_t count) {
+    __m512i small = _mm512_setzero_si512(), large = small;
+    for (int64_t here; count; count -= here) {
+      here = std::min(count, block);
+      const half* const end = p + here / at_once * at_once;
+      Sums sums[words];
+      for (; p < end; p += at_once) {
+        repeat<at_once / N>([&](int v) FW_INLINED { take(by_itself(_mm512_loadu_si512(p + v * N)), sums[v % words]); });
+      }
+      take_last(p, here % at_once, sums[0], sums[1]);
+      p += here % at_once;
+      repeat<words>([&](int w) FW_INLINED {
+        small = _mm512_add_epi64(small, longer(sums[w].small));
+        large = _mm512_add_epi64(large, longer(sums[w].large));
+      });
+    }
+    return _mm512_add_epi64(small, _mm512_slli_epi64(large, WeightsOfHalves::group));
+  }
+
+  // Of so few elements half as many words hold the sums.
+  static constexpr int64_t most_few = 15 * N;
+  FW_INLINE __m512d few(const half* p, int64_t count) {
+    Sums sums;
+    take_last(p, count, sums, sums);
+    const auto halved = [](__m512i all) FW_INLINED {
+      return _mm512_cvtepi32_pd(_mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1)));
+    };
+    return _mm512_fmadd_pd(halved(sums.large), _mm512_set1_pd(1 << WeightsOfHalves::group), halved(sums.small));
+  }
+
+ public:
+  // Whether all that was taken were numbers.
+  FW_INLINE bool all_finite() const { return !_mm512_cmpge_epu16_mask(largest_, _mm512_set1_epi16(0x7c00)); }
+
+  // The sums of each lane of a row that doubles hold.
+  static constexpr int64_t most_in_row = 8192;
+  FW_INLINE Lanes row(const half* p, int64_t count) {
+    const __m512d units = count <= most_few ? few(p, count) : _mm512_cvtepi64_pd(counted(p, count));
+    return {{(Lanes::Vector)_mm512_mul_pd(units, _mm512_set1_pd(power_of_two(last_unit)))}};
+  }
+
+  // Adds so many elements, if all of them are numbers.
+  template <class Sum>
+  static FW_OUTLINE bool add(Sum& sum, const half* p, int64_t count) {
+    WeighedHalves halves;
+    const int64_t units = _mm512_reduce_add_epi64(halves.counted(p, count));
+    if (!halves.all_finite()) return false;
+    sum.add_units(static_cast<uint64_t>(std::abs(units)), last_unit, units < 0);
+    return true;
+  }
+};
+#else
+class WeighedHalves;
+#endif
+
+}  // namespace foldwise::FOLDWISE_ISA
