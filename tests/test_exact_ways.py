@@ -85,6 +85,20 @@ def test_float16_of_which_two_are_no_float(shape: tuple[int, int], kind: str) ->
         assert same_bits(exactly_folded("sum", some, axis=axis, dtype=np.float64), wanted)
 
 
+@pytest.mark.parametrize("count", [159, 160, 512, 544, 545, 1792, 1823, 1824, 2048, 2304, 4096, 4097, 40_000])
+def test_rows_of_the_largest_and_the_least_float16(count: int) -> None:
+    """By weights no word is left that their products have: each row of one number, or of any."""
+    numbers = np.array([65504, -65504, 2.0**-24, 1023 * 2.0**-24, -(2.0**-14), 2047 * 2.0**-11, 2, -0.0], np.float16)
+    rng = exact_calls.generator("largest", count)
+    anything = rng.integers(0, 0x7C00, (5, count), np.uint16) | rng.integers(0, 2, (5, count), np.uint16) << 15
+    x = np.concatenate([np.repeat(numbers[:, None], count, axis=1), anything.view(np.float16)])
+    wanted = np.ldexp((x.astype(np.float64) * 2.0**24).astype(np.int64).sum(axis=1).astype(np.float64), -24)
+    for some in (x, x[:, ::-1].copy()):
+        np.testing.assert_array_equal(exactly_folded("sum", some, axis=1, dtype=np.float64), wanted)
+    for row, sum_of_it in zip(x, wanted, strict=True):
+        assert exactly_folded("sum", row, dtype=np.float64) == sum_of_it
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 @pytest.mark.parametrize("count", [255, 256, 511, 512, 1025, 70_001])
 def test_floats_of_all_exponents(dtype: str, count: int) -> None:

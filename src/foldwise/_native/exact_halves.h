@@ -92,7 +92,7 @@ class WeighedHalves {
   }
 
   // Of so few elements half as many words hold the sums.
-  static constexpr int64_t most_few = 15 * N;
+  static constexpr int64_t most_few = 16 * N;
   FW_INLINE __m512d few(const half* p, int64_t count) {
     Sums sums;
     take_last(p, count, sums, sums);
