@@ -6,6 +6,7 @@ namespace foldwise::FOLDWISE_ISA {
 
 template <class F> constexpr bool counts_halves = std::is_same_v<F, ExactSum<half, double>>;
 template <class F> constexpr bool may_weigh = counts_halves<F> && vector_bytes == 64;
+template <class S> class WeighedHalves;  // of float16 only
 
 #if defined(__AVX512BW__)
 // A float16 is some units of 2^-24: its eleven digits, times a power of two that its exponent tells. Two tables hold these powers, with
@@ -25,7 +26,8 @@ struct WeightsOfHalves {
 };
 inline constexpr WeightsOfHalves weights_of_halves;
 
-class WeighedHalves {
+template <>
+class WeighedHalves<half> {
   static constexpr int N = 32, last_unit = -24, words = 2;
   static constexpr int64_t at_once = 8 * N, block = 7 * at_once;  // of less than which no word takes more than 32 vectors
   using Lanes = Pack<double, 8>;
@@ -123,8 +125,6 @@ class WeighedHalves {
     return true;
   }
 };
-#else
-class WeighedHalves;
 #endif
 
 }  // namespace foldwise::FOLDWISE_ISA

@@ -73,7 +73,7 @@ class Stretches {
       return 0;
     } else if constexpr (counts_halves<F>) {
       if constexpr (may_weigh<F>) {
-        if (adds_products) return (plainly_ = WeighedHalves::add(sum, p, count)) ? count : 0;
+        if (adds_products) return (plainly_ = WeighedHalves<S>::add(sum, p, count)) ? count : 0;
       }
       bool too_large = false;
       if constexpr (starts_in_pairs<F>) {

@@ -301,8 +301,8 @@ struct ShortRows : ReduceWork<F> {
   template <class Keep>
   bool weigh_rows(const char* x, int64_t stride, int64_t rows, Keep&& keep) const {
     if constexpr (may_weigh<F>) {
-      static_assert(few_blocks * T::block <= WeighedHalves::most_in_row);
-      WeighedHalves halves;
+      static_assert(few_blocks * T::block <= WeighedHalves<S>::most_in_row);
+      WeighedHalves<S> halves;
       const auto along = [&](int64_t i) FW_INLINED { return Acc{halves.row(reinterpret_cast<const S*>(x + i * stride), plan.count)}; };
       each_row_by<F>(along, rows, keep);
       return halves.all_finite();
