@@ -108,6 +108,33 @@ FW_INLINE void put_by_parity(Acc* acc) {
                      [](const auto& p, const auto& q) { return every_second<1>(p, q); });
 }
 
+// Floats that join doubles: Zen 4 makes four doubles of four floats in memory in one step, of eight, for which it has an instruction as
+// well, in four. So there vectors take them by halves, for as long as that is worth taking accumulators apart and putting them together.
+template <class F>
+constexpr bool may_join_by_halves = vector_bytes == 64 && joins<F> && std::is_same_v<typename F::Source, float> &&
+                                    std::is_same_v<typename F::Value, double> && !F::heavy && !is_exact<F>;
+constexpr int64_t least_by_halves = 4;  // steps
+template <class F, int G, class Ask, class Next>
+FW_INLINE void join_by_halves(typename Terms<F>::Acc* acc, const typename F::Source* p, int64_t steps, int64_t stride, Ask&& ask, Next&& next) {
+  constexpr int H = Terms<F>::W / 2;
+  using Half = typename F::template Acc<H>;
+  Half halves[2 * G];
+  repeat<G>([&](int g) FW_INLINED {
+    halves[2 * g] = remade<Half>([](const auto& a) FW_INLINED { return lower(a); }, acc[g]);
+    halves[2 * g + 1] = remade<Half>([](const auto& a) FW_INLINED { return upper(a); }, acc[g]);
+  });
+  for (; steps > 0; --steps, p += stride, next()) {
+    repeat<2 * G>([&](int h) FW_INLINED {
+      if (h % 2 == 0) ask(h / 2);
+      halves[h] = joined<F, H>(halves[h], p + h * H);
+    });
+  }
+  repeat<G>([&](int g) FW_INLINED {
+    acc[g] = remade<typename Terms<F>::Acc>([](const auto& a, const auto& b) FW_INLINED { return joined_halves(a, b); }, halves[2 * g],
+                                            halves[2 * g + 1]);
+  });
+}
+
 // A careful accumulator and the vectors of elements at(0), at(1), ...: eight at a time, where these need no care.
 template <class F, class At>
 FW_INLINE typename Terms<F>::Acc joined_in_turn(typename Terms<F>::Acc acc, int64_t count, At&& at) {

@@ -91,6 +91,12 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
       step = full;
     }
     const auto fold_steps = [&](auto&& ask) FW_INLINED {
+      if constexpr (static_lanes && may_join_by_halves<F>) {
+        if (zen4 && full - step >= least_by_halves) {
+          join_by_halves<F, G>(acc, p + step * lanes + first * W, full - step, lanes, ask, [&]() FW_INLINED { soon += pace; });
+          step = full;
+        }
+      }
       for (; step < full; ++step) {
         const typename F::Source* row = p + step * lanes + first * W;
         if constexpr (F::heavy && G > 1) {

@@ -235,6 +235,10 @@ template <class T, int N> FW_INLINE Pack<T, N / 2> upper(const Pack<T, N>& a) {
   return r;
 }
 
+template <class T, int N> FW_INLINE Pack<T, 2 * N> joined_halves(const Pack<T, N>& a, const Pack<T, N>& b) {
+  return {{pick<2 * N>(a.v[0], b.v[0], [](int i) { return i; })}};
+}
+
 // Elements i * M to (i + 1) * M - 1, whole native vectors of them.
 template <int M, class T, int N> FW_INLINE Pack<T, M> part(const Pack<T, N>& a, int i) {
   Pack<T, M> r;
