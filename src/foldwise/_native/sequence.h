@@ -8,8 +8,8 @@
 namespace foldwise::FOLDWISE_ISA {
 
 // `k` sequences where they lie interleaved. Without `static_lanes` every stretch but the last is whole steps. Plain arithmetic
-// runs over a span of blocks under one check; where it left its range, the span is walked again block by block, and a block that
-// left it by itself again in careful arithmetic.
+// runs over a span of blocks under one check, and over longer ones later; where it left its range, the span is walked again block by block,
+// and a block that left it by itself again in careful arithmetic.
 template <class F, int static_lanes>
 class OpenSequence {
   using T = Terms<F>;
@@ -17,7 +17,9 @@ class OpenSequence {
   using C = typename F::Careful;
   using Acc = typename T::Acc;
   using CarefulAcc = typename Terms<C>::Acc;
-  static constexpr int L = T::L, most_log = 3;
+  // Spans of squares become longer as the counter has room for them, for what is made careful takes long to merge. Products would
+  // only leave their range the sooner, and extremes are as soon merged.
+  static constexpr int L = T::L, first_log = 3, most_log = has_plain_parts<C> || chooses<C> ? first_log : 6;
   static constexpr bool begins_anywhere = static_lanes && !any_order<F>;
   static constexpr int G = L_vectors<F>;
   static constexpr bool parted = static_lanes && by_parity<F, G>;  // lanes lie by parity until the end
@@ -25,7 +27,7 @@ class OpenSequence {
   const int64_t k, vectors;
   Counter<C> counter;
   Counter<F> plain;
-  int span_log = most_log;
+  int span_log = first_log;
   int64_t position, span_start;
   bool left_range = false, decided = false;  // nothing that comes changes what is decided
   const char* lead = nullptr;
@@ -87,6 +89,7 @@ class OpenSequence {
     settle(tile);
     counter.push(std::countr_zero(uint64_t{JointLoop::span / T::block}));
     span_start = position += (count + T::block - 1) / T::block * T::block;  // no block is left open
+    lengthen_span();
   }
 
   // Nothing follows: the lanes of everything are in the first tile.
@@ -164,6 +167,10 @@ class OpenSequence {
     else fold_into_lanes<H, static_lanes, true, false, in_order>(p, count * k, L * k, tile, resume, ahead);
   }
 
+  void lengthen_span() {
+    if (span_log) span_log = std::clamp(std::countr_zero(counter.count), first_log, most_log);
+  }
+
   FW_OUTLINE void end_block(Walk walk) {
     if constexpr (begins_anywhere) {
       if (position % L) fold_waiting(open_tile(), position % L, position % T::block >= L);
@@ -190,6 +197,7 @@ class OpenSequence {
         for (int64_t v = 0; v < vectors; ++v) tile[v] = F::lift(whole[v]);
         settle(tile);
         counter.push(span_log);
+        lengthen_span();
       } else if (left_range = false; span_log) {
         span_log = 0;
         position = first;
