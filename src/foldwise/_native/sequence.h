@@ -79,6 +79,8 @@ class OpenSequence {
   void give(const Acc* lanes, int64_t count, unsigned raised, Walk walk) {
     if constexpr (F::guarded) {
       if (raised & F::flags) {
+        static_assert(JointLoop::span % (T::block << first_log) == 0);
+        if (span_log) span_log = first_log;  // the last of them ends where these do
         walk(position, count, [&](const char* p, int64_t some, const char*) { return take(elements(p), some, nullptr, walk); });
         return;
       }
@@ -89,7 +91,6 @@ class OpenSequence {
     settle(tile);
     counter.push(std::countr_zero(uint64_t{JointLoop::span / T::block}));
     span_start = position += (count + T::block - 1) / T::block * T::block;  // no block is left open
-    lengthen_span();
   }
 
   // Nothing follows: the lanes of everything are in the first tile.
