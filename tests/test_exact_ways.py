@@ -87,7 +87,7 @@ def test_float16_of_which_two_are_no_float(shape: tuple[int, int], kind: str) ->
 
 @pytest.mark.parametrize("count", [159, 160, 512, 544, 545, 1792, 1823, 1824, 2048, 2304, 4096, 4097, 40_000])
 def test_rows_of_the_largest_and_the_least_float16(count: int) -> None:
-    """By weights no word is left that their products have: each row of one number, or of any."""
+    """Added by weights they fill the words that hold sums: each row of one number, or of any."""
     numbers = np.array([65504, -65504, 2.0**-24, 1023 * 2.0**-24, -(2.0**-14), 2047 * 2.0**-11, 2, -0.0], np.float16)
     rng = exact_calls.generator("largest", count)
     anything = rng.integers(0, 0x7C00, (5, count), np.uint16) | rng.integers(0, 2, (5, count), np.uint16) << 15

@@ -9,10 +9,6 @@ constexpr bool widens_by_fours = vector_bytes == 64;
 constexpr int64_t least_by_fours = 2048, least_made = 4096;  // of fewer, what begins and ends it takes too long
 template <class F> constexpr bool may_widen_by_fours = widens_by_fours && std::is_same_v<F, ExactSum<float, double>>;
 
-// What loops that make floats or doubles so ask for, not to take up to twice as long from memory as with what others ask for there, but
-// the one below, which is as fast.
-FW_INLINE int64_t distance_by_fours(const Ahead& ahead) { return ahead.apart ? ahead.distance : 8192; }
-
 #if defined(__AVX512F__)
 // Sums of so many elements, by the units that multiply; what they are together is exact, or else the flags say so.
 FW_OUTLINE inline Pack<double, native<double>> sums_by_fours(const float* p, int64_t count, Ahead ahead) {
@@ -82,6 +78,7 @@ class FewInDoubles {
   using S = typename F::Source;
   using Four = Pack<double, 4>;
   static constexpr int half_line = line_bytes / 2 / sizeof(S), at_once = 4 * half_line, per_sum = 128, sums = 8;
+  static constexpr int far_away = 8192;  // 1 KB, which the default's loops ask for, takes up to twice as long from memory
 
  public:
   static constexpr bool suits = widens_by_fours && std::is_same_v<S, bfloat> && F::linear;
@@ -89,7 +86,7 @@ class FewInDoubles {
 
   // Adds so many elements, `least_made` and more, unless the flags say that a sum was not exact.
   static FW_OUTLINE bool add(Tally<F>& all, const S* p, int64_t count, Exponents, Ahead ahead) requires suits {
-    const int64_t distance = distance_by_fours(ahead);
+    const int64_t distance = ahead.apart ? ahead.distance : far_away;
     Four here[sums], high = splat<double, 4>(0.0), low = high;
     repeat<sums>([&](int k) FW_INLINED { here[k] = high; });
     const auto as_floats = [&](const S* block, float* to) FW_INLINED {

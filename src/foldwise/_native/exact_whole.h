@@ -9,24 +9,17 @@ namespace foldwise::FOLDWISE_ISA {
 
 // Floats become whole numbers in one instruction, which raises a flag where they are too large: of 32 bits everywhere, of 64 bits
 // with AVX-512, where the flag says as well if they are none.
+FW_INLINE Pack<std::int32_t, floats_at_once> whole_words(const Floats& x) {
 #if defined(__AVX512F__)
-FW_INLINE Pack<std::int32_t, 16> whole_words(const Pack<float, 16>& x) {
   return {{(Pack<std::int32_t, 16>::Vector)_mm512_cvtps_epi32((__m512)x.v[0])}};
-}
-#endif
-#if defined(__AVX__)
-FW_INLINE Pack<std::int32_t, 8> whole_words(const Pack<float, 8>& x) {
+#elif defined(__AVX__)
   return {{(Pack<std::int32_t, 8>::Vector)_mm256_cvtps_epi32((__m256)x.v[0])}};
-}
 #elif defined(__x86_64__)
-FW_INLINE Pack<std::int32_t, 4> whole_words(const Pack<float, 4>& x) {
   return {{(Pack<std::int32_t, 4>::Vector)_mm_cvtps_epi32((__m128)x.v[0])}};
-}
 #else
-FW_INLINE Pack<std::int32_t, 4> whole_words(const Pack<float, 4>& x) {
   return {{(Pack<std::int32_t, 4>::Vector)vcvtnq_s32_f32((float32x4_t)x.v[0])}};
-}
 #endif
+}
 #if defined(__AVX512DQ__)
 constexpr bool has_long_words = true;
 FW_INLINE Pack<int64_t, 8> whole_long_words(const Pack<float, 8>& x) {

@@ -340,9 +340,9 @@ struct ShortRows : ReduceWork<F> {
       if (narrow && outputs.from_floats() && tried.floats.lasts() && tried.floats.learn(fold_as_default(x, rows, out))) return;
     }
     if constexpr (counts_rows) {
-      if (weighs_rows()) exact = tried.counted.lasts() && tried.counted.learn(weigh_rows(x, stride, rows, keep));
-      else exact = plan.count >= least_counted && tried.counted.lasts() &&
-              tried.counted.learn(count_rows(x, stride, rows, parts, tried.pairs));
+      const bool weighs = weighs_rows();
+      exact = (weighs || plan.count >= least_counted) && tried.counted.lasts() &&
+              tried.counted.learn(weighs ? weigh_rows(x, stride, rows, keep) : count_rows(x, stride, rows, parts, tried.pairs));
     }
     if constexpr (starts_in_floats<F>) {
       if (plan.count >= least_in_floats && tried.floats.lasts()) {
