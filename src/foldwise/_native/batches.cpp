@@ -46,7 +46,7 @@ struct Batches {
     if (fold.open) fold.open(state);
     Cursor at(plan.kept, plan.kept_rank, plan.source.x, plan.source.mask, first);
     while (first < last) {
-      const int64_t most = std::min(fold.most_rows, std::max(fold.vector, fold.most_elements / plan.count));
+      const int64_t most = std::min(fold.most_rows, std::max<int64_t>(1, fold.most_elements / plan.count / fold.vector) * fold.vector);
       int64_t rows = std::min({at.left_in_line(), last - first, most});
       char* out = plan.sink.out + at.out;
       if (streams && rows == fold.most_rows) {

@@ -115,16 +115,57 @@ class WeighedHalves<half> {
     return {{(Lanes::Vector)_mm512_mul_pd(units, _mm512_set1_pd(power_of_two(last_unit)))}};
   }
 
-  // Adds so many elements, if all of them are numbers.
-  template <class Sum>
-  static FW_OUTLINE bool add(Sum& sum, const half* p, int64_t count) {
+  // Adds the sums of so many elements to those of each lane, if all of them are numbers.
+  static constexpr int lanes = 8;
+  static FW_OUTLINE bool add(int64_t (&sums)[lanes], const half* p, int64_t count) {
     WeighedHalves halves;
-    const int64_t units = _mm512_reduce_add_epi64(halves.counted(p, count));
+    const __m512i more = halves.counted(p, count);
     if (!halves.all_finite()) return false;
+    _mm512_storeu_si512(sums, _mm512_add_epi64(_mm512_loadu_si512(sums), more));
+    return true;
+  }
+  // What lanes come to, of at most so many elements.
+  static constexpr int64_t most_held = int64_t{1} << 23;  // each has less than 2^40 units
+  template <class Sum>
+  static FW_INLINE void add_lanes(Sum& sum, const int64_t (&sums)[lanes]) {
+    const int64_t units = _mm512_reduce_add_epi64(_mm512_loadu_si512(sums));
     sum.add_units(static_cast<uint64_t>(std::abs(units)), last_unit, units < 0);
+  }
+  template <class Sum>
+  static FW_INLINE bool add(Sum& sum, const half* p, int64_t count) {
+    int64_t sums[lanes] = {};
+    if (!add(sums, p, count)) return false;
+    add_lanes(sum, sums);
     return true;
   }
 };
 #endif
+
+// Short pieces of a sequence wait in lanes until it ends, where these hold them.
+template <class F>
+struct Waiting {
+  FW_INLINE bool take(Tally<F>&, const typename F::Source*, int64_t) { return false; }
+  FW_INLINE void add_to(Tally<F>&) {}
+};
+template <class F>
+  requires may_weigh<F>
+class Waiting<F> {
+  using Halves = WeighedHalves<half>;
+  static constexpr int64_t longest = 1 << 16;
+  int64_t sums_[Halves::lanes] = {}, held_ = 0;
+
+ public:
+  FW_INLINE bool take(Tally<F>& all, const half* p, int64_t count) {
+    if (!adds_products || count > longest) return false;
+    if (held_ + count > Halves::most_held) add_to(all);
+    if (!Halves::add(sums_, p, count)) return false;
+    held_ += count;
+    return true;
+  }
+  FW_INLINE void add_to(Tally<F>& all) {
+    if (held_) Halves::add_lanes(all, sums_);
+    *this = {};
+  }
+};
 
 }  // namespace foldwise::FOLDWISE_ISA

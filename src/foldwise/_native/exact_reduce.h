@@ -29,6 +29,7 @@ struct ExactSequences : ReduceWork<F> {
     SquaresOnGrid<F> squares;
     Stretches<F> stretches;
     Tally<F> alone;  // of one sequence, until it ends
+    Waiting<F> waiting;
 
     Open(int64_t interleaved, char* tiles, char* room)
         : k(interleaved), totals(reinterpret_cast<Total*>(tiles)), lanes(reinterpret_cast<Acc*>(room)), alone(*totals) {
@@ -36,7 +37,10 @@ struct ExactSequences : ReduceWork<F> {
     }
 
     void take(const S* p, int64_t count, const S* next) {
-      if (k == 1) return stretches.add(alone, p, count, next);
+      if (k == 1) {
+        if (!waiting.take(alone, p, count)) stretches.add(alone, p, count, next);
+        return;
+      }
       const int64_t span = std::max<int64_t>(L, most_per_check / k / (rows * L) * (rows * L));
       for (; count; p += std::min(count, span) * k, count -= std::min(count, span)) interleaved(p, std::min(count, span));
     }
@@ -140,7 +144,11 @@ struct ExactSequences : ReduceWork<F> {
     return true;
   }
   static void fetch(void*, const char*, int64_t) {}
-  static void end(void* state, Walk) { static_cast<Open*>(state)->alone.whole(); }
+  static void end(void* state, Walk) {
+    Open& of = *static_cast<Open*>(state);
+    of.waiting.add_to(of.alone);
+    of.alone.whole();
+  }
   static void join_tiles(char* tiles, const char* parts, int64_t chunks, int64_t k) {
     auto* totals = reinterpret_cast<Total*>(tiles);
     std::memcpy(tiles, parts, k * sizeof(Total));
