@@ -85,18 +85,57 @@ def test_float16_of_which_two_are_no_float(shape: tuple[int, int], kind: str) ->
         assert same_bits(exactly_folded("sum", some, axis=axis, dtype=np.float64), wanted)
 
 
+NUMBERS = np.array([65504, -65504, 2.0**-24, 1023 * 2.0**-24, -(2.0**-14), 2047 * 2.0**-11, 2, -0.0], np.float16)
+
+
+def anything(rng: Any, shape: tuple[int, int]) -> Any:
+    """Numbers of float16 by their bits."""
+    return (rng.integers(0, 0x7C00, shape, np.uint16) | rng.integers(0, 2, shape, np.uint16) << 15).view(np.float16)
+
+
+def units(x: Any) -> Any:
+    """Numbers of float16 as integers, each of them some 2^-24."""
+    return (x.astype(np.float64) * 2.0**24).astype(np.int64)
+
+
 @pytest.mark.parametrize("count", [159, 160, 512, 544, 545, 1792, 1823, 1824, 2048, 2304, 4096, 4097, 40_000])
 def test_rows_of_the_largest_and_the_least_float16(count: int) -> None:
     """Added by weights they fill the words that hold sums: each row of one number, or of any."""
-    numbers = np.array([65504, -65504, 2.0**-24, 1023 * 2.0**-24, -(2.0**-14), 2047 * 2.0**-11, 2, -0.0], np.float16)
     rng = exact_calls.generator("largest", count)
-    anything = rng.integers(0, 0x7C00, (5, count), np.uint16) | rng.integers(0, 2, (5, count), np.uint16) << 15
-    x = np.concatenate([np.repeat(numbers[:, None], count, axis=1), anything.view(np.float16)])
-    wanted = np.ldexp((x.astype(np.float64) * 2.0**24).astype(np.int64).sum(axis=1).astype(np.float64), -24)
+    x = np.concatenate([np.repeat(NUMBERS[:, None], count, axis=1), anything(rng, (5, count))])
+    wanted = np.ldexp(units(x).sum(axis=1).astype(np.float64), -24)
     for some in (x, x[:, ::-1].copy()):
         np.testing.assert_array_equal(exactly_folded("sum", some, axis=1, dtype=np.float64), wanted)
     for row, sum_of_it in zip(x, wanted, strict=True):
         assert exactly_folded("sum", row, dtype=np.float64) == sum_of_it
+
+
+@pytest.mark.parametrize("count", [9, 63, 64, 65, 71, 130, 1000])
+@pytest.mark.parametrize("columns", [32, 64, 232, 1003])
+def test_columns_of_the_largest_and_the_least_float16(count: int, columns: int) -> None:
+    """The same down columns, whose words wait for more rows; then some of no finite sum, which leave the others alone."""
+    rng = exact_calls.generator("largest columns", count, columns)
+    same = np.repeat(np.resize(NUMBERS, columns - 19)[None], count, axis=0)
+    x = np.concatenate([same, anything(rng, (count, 19))], axis=1)
+    for some in (x, x[::-1], x[:, 5:]):
+        wanted = np.ldexp(units(some).sum(axis=0).astype(np.float64), -24)
+        np.testing.assert_array_equal(exactly_folded("sum", some, axis=0, dtype=np.float64), wanted)
+    x[count // 2, [7, columns - 1]] = np.inf
+    x[-1, 20] = np.nan
+    got, left = exactly_folded("sum", x, axis=0, dtype=np.float64), np.isfinite(x).all(axis=0)
+    np.testing.assert_array_equal(got[[7, 20, columns - 1]], [np.inf, np.nan, np.inf])
+    np.testing.assert_array_equal(got[left], np.ldexp(units(x[:, left]).sum(axis=0).astype(np.float64), -24))
+
+
+def test_pieces_of_float16_that_fill_what_holds_them() -> None:
+    fw.set_num_threads(1)  # who shares a sequence holds less of it
+    x = np.full((130, 2, 1 << 16), 65504, np.float16)
+    x[:, 1] *= -1
+    x[100, 0, 17] = 2.0**-24
+    whole = 65504.0 * (130 << 16)
+    np.testing.assert_array_equal(exactly_folded("sum", x, axis=(0, 2), dtype=np.float64), [whole - 65504 + 2.0**-24, -whole])
+    x[3, 1, 5] = np.inf
+    np.testing.assert_array_equal(exactly_folded("sum", x, axis=(0, 2), dtype=np.float64), [whole - 65504 + 2.0**-24, np.inf])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])

@@ -33,12 +33,12 @@ struct ExactColumns : StripWork<F> {
     std::bitset<most_groups> spilled;
     bool empty = true;
     int64_t as_floats = streams;  // so many rows at once
-    Patience floats, groups, grid;
+    Patience floats, weighed, groups, grid;
     SquaresOnGrid<F> squares;
     Stretches<F> stretches;
 
     explicit Sums(int64_t columns)
-        : row(columns), numbers((F::parts + 1) * columns + W), batch_parts(F::parts * columns), current(numbers.data),
+        : row(columns), numbers((F::parts + 1) * columns + W), batch_parts(F::parts * columns + line * W), current(numbers.data),
           lost(current + F::parts * columns), batch(batch_parts.data), totals(columns) {}
 
     void clear(int64_t columns) {
@@ -186,8 +186,9 @@ struct ExactColumns : StripWork<F> {
     const int64_t width = vectors_of(unit);
     for (int64_t here; first < last; first += here) {
       constexpr std::bool_constant<starts_in_floats<F>> in_floats;
+      const bool weighs = weighs_columns(width) && sums.weighed.lasts();
       const bool floats = in_floats && last - first >= streams && sums.floats.lasts();
-      here = std::min(floats ? sums.as_floats : batch_rows, last - first);
+      here = std::min(weighs ? weighed_rows : floats ? sums.as_floats : batch_rows, last - first);
       const Rows<S> rows = rows_of(unit, first, here, room);
       const auto fold = [&](auto as_floats, int64_t column, int64_t vectors) FW_INLINED {
         if constexpr (!F::linear) {
@@ -202,7 +203,9 @@ struct ExactColumns : StripWork<F> {
       const auto fold_whole = [&] {
         return (F::linear || sums.grid.lasts()) && sums.grid.learn(fold(std::false_type{}, 0, width));
       };
-      const bool exact = floats && sums.floats.learn(fold(in_floats, 0, width));
+      const bool exact = weighs   ? sums.weighed.learn(weigh_down(rows, width, sums.batch))
+                         : floats ? sums.floats.learn(fold(in_floats, 0, width))
+                                  : false;
       if (floats) sums.as_floats = exact ? std::min(4 * here, batch_rows) : streams;  // a first try is short
       if (!exact && !fold_whole()) {
         const bool trying = sums.groups.lasts();
@@ -300,7 +303,7 @@ struct ExactColumns : StripWork<F> {
       const S* p[R];
       for (int r = 0; r < R; ++r) p[r] = rows(first + r) + column;
       constexpr int64_t vector_bytes = W * int64_t{sizeof(S)};
-      const Onward onward(rows, R, width * vector_bytes, rows.ahead(0, R), true);
+      const Onward onward = Onward::in_order(rows, R, width * vector_bytes);
       const auto fold_vectors = [&]<int G>(std::integral_constant<int, G>, int64_t v) FW_INLINED {
         const int64_t ahead = onward(v * vector_bytes);
         const auto each_row = [&](auto&& add) FW_INLINED {
@@ -344,6 +347,32 @@ struct ExactColumns : StripWork<F> {
     int64_t r = 0;
     for (; r + streams <= rows.count; r += streams) fold_streams(std::integral_constant<int, streams>{}, r);
     for (; r < rows.count; ++r) fold_streams(std::integral_constant<int, 1>{}, r);
+  }
+
+  // Rows of float16 by weights, a line of cache at a time: what is less takes as long.
+  static constexpr int64_t weighed_rows = 64, line = 64 / (W * size);
+  bool weighs_columns(int64_t width) const { return may_weigh<F> && adds_products && (width % line == 0 || width >= 7 * line); }
+  bool weigh_down(const Rows<S>& rows, int64_t width, double* sums) const {
+    if constexpr (may_weigh<F>) {
+      static_assert(weighed_rows <= WeighedHalves<S>::most_rows && line * W == WeighedHalves<S>::columns);
+      WeighedHalves<S> halves;
+      const auto weigh = [&]<int R>(std::integral_constant<int, R>, int64_t first) FW_INLINED {
+        const S* p[R];
+        for (int r = 0; r < R; ++r) p[r] = rows(first + r);
+        const Onward onward = Onward::in_order(rows, R, width * W * size);
+        for (int64_t v = 0; v < width; v += line) {
+          const int64_t c = v * W, ahead = onward(c * size);
+          if (prefetch) repeat<R>([&](int r) FW_INLINED { ask_for(p[r] + c, ahead); });
+          halves.take_columns(p, c, width * W - c, sums + c, first == 0, first + R == rows.count);
+        }
+      };
+      int64_t r = 0;
+      for (; r + streams <= rows.count; r += streams) weigh(std::integral_constant<int, streams>{}, r);
+      for (; r + 2 <= rows.count; r += 2) weigh(std::integral_constant<int, 2>{}, r);
+      if (r < rows.count) weigh(std::integral_constant<int, 1>{}, r);
+      return halves.all_finite();
+    }
+    return false;
   }
 
   // A group of columns goes to Totals, and leaves nothing in the batch.

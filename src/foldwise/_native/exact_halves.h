@@ -28,9 +28,13 @@ inline constexpr WeightsOfHalves weights_of_halves;
 
 template <>
 class WeighedHalves<half> {
+ public:
+  static constexpr int lanes = 8, columns = 32;
+
+ private:
   static constexpr int N = 32, last_unit = -24, words = 2;
   static constexpr int64_t at_once = 8 * N, block = 7 * at_once;  // of less than which no word takes more than 32 vectors
-  using Lanes = Pack<double, 8>;
+  using Lanes = Pack<double, lanes>;
 
   struct Table {
     __m512i positive, negative;
@@ -93,15 +97,54 @@ class WeighedHalves<half> {
     return _mm512_add_epi64(small, _mm512_slli_epi64(large, WeightsOfHalves::group));
   }
 
+  // Two rows of columns: every number's neighbour is then of its own column. Of each eight columns four are in the one, four in the other.
+  struct Columns {
+    Sums some, others;
+  };
+  FW_INLINE void take_rows(__m512i above, __m512i below, Columns& sums) {
+    const __m512i some = by_itself(_mm512_unpacklo_epi16(above, below)), others = by_itself(_mm512_unpackhi_epi16(above, below));
+    take(some, sums.some);
+    take(others, sums.others);
+  }
+  template <int R, class InRow>
+  static FW_INLINE void take_all_rows(WeighedHalves& halves, InRow&& in_row, Columns& sums) {
+    repeat<R / 2>([&](int pair) FW_INLINED { halves.take_rows(in_row(2 * pair), in_row(2 * pair + 1), sums); });
+    if constexpr (R % 2) halves.take_rows(in_row(R - 1), _mm512_setzero_si512(), sums);
+  }
+  static FW_INLINE Columns load_words(const double* at) {
+    const auto word = [&](int w) FW_INLINED { return _mm512_loadu_si512(at + w * lanes); };
+    return {{word(0), word(1)}, {word(2), word(3)}};
+  }
+  static FW_INLINE void store_words(double* at, const Columns& sums) {
+    const auto word = [&](int w, __m512i sum) FW_INLINED { _mm512_storeu_si512(at + w * lanes, sum); };
+    word(0, sums.some.small), word(1, sums.some.large), word(2, sums.others.small), word(3, sums.others.large);
+  }
+  // In their order, as doubles.
+  static FW_INLINE void store_sums(double* to, const Columns& sums) {
+    const __m512i first = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23), next = _mm512_set1_epi32(8);
+    repeat<2>([&](int h) FW_INLINED {
+      const __m512i order = h ? _mm512_add_epi32(first, next) : first;
+      const __m512i small = _mm512_permutex2var_epi32(sums.some.small, order, sums.others.small);
+      const __m512i large = _mm512_permutex2var_epi32(sums.some.large, order, sums.others.large);
+      store_units(to + h * N / 2, units(_mm512_castsi512_si256(small), _mm512_castsi512_si256(large)));
+      store_units(to + h * N / 2 + lanes, units(_mm512_extracti64x4_epi64(small, 1), _mm512_extracti64x4_epi64(large, 1)));
+    });
+  }
+  static FW_INLINE __m512d units(__m256i small, __m256i large) {
+    return _mm512_fmadd_pd(_mm512_cvtepi32_pd(large), _mm512_set1_pd(1 << WeightsOfHalves::group), _mm512_cvtepi32_pd(small));
+  }
+  static FW_INLINE __m512d in_units(__m512d units) { return _mm512_mul_pd(units, _mm512_set1_pd(power_of_two(last_unit))); }
+  static FW_INLINE void store_units(double* to, __m512d units) { _mm512_storeu_pd(to, in_units(units)); }
+
   // Of so few elements half as many words hold the sums.
   static constexpr int64_t most_few = 16 * N;
   FW_INLINE __m512d few(const half* p, int64_t count) {
     Sums sums;
     take_last(p, count, sums, sums);
     const auto halved = [](__m512i all) FW_INLINED {
-      return _mm512_cvtepi32_pd(_mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1)));
+      return _mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1));
     };
-    return _mm512_fmadd_pd(halved(sums.large), _mm512_set1_pd(1 << WeightsOfHalves::group), halved(sums.small));
+    return units(halved(sums.small), halved(sums.large));
   }
 
  public:
@@ -112,11 +155,26 @@ class WeighedHalves<half> {
   static constexpr int64_t most_in_row = 8192;
   FW_INLINE Lanes row(const half* p, int64_t count) {
     const __m512d units = count <= most_few ? few(p, count) : _mm512_cvtepi64_pd(counted(p, count));
-    return {{(Lanes::Vector)_mm512_mul_pd(units, _mm512_set1_pd(power_of_two(last_unit)))}};
+    return {{(Lanes::Vector)in_units(units)}};
+  }
+
+  // The sums of a line of columns, or of less, in so many rows: until the last of them, words in their place.
+  static constexpr int64_t most_rows = 64;
+  template <int R>
+  FW_INLINE void take_columns(const half* const (&rows)[R], int64_t first, int64_t count, double* sums, bool begins, bool ends) {
+    Columns all;
+    if (!begins) all = load_words(sums);
+    if (count >= columns) {
+      take_all_rows<R>(*this, [&](int r) FW_INLINED { return by_itself(_mm512_loadu_si512(rows[r] + first)); }, all);
+    } else {
+      const __mmask32 there = (1u << count) - 1;
+      take_all_rows<R>(*this, [&](int r) FW_INLINED { return by_itself(_mm512_maskz_loadu_epi16(there, rows[r] + first)); }, all);
+    }
+    if (ends) store_sums(sums, all);
+    else store_words(sums, all);
   }
 
   // Adds the sums of so many elements to those of each lane, if all of them are numbers.
-  static constexpr int lanes = 8;
   static FW_OUTLINE bool add(int64_t (&sums)[lanes], const half* p, int64_t count) {
     WeighedHalves halves;
     const __m512i more = halves.counted(p, count);
