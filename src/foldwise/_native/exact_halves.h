@@ -8,6 +8,14 @@ template <class F> constexpr bool counts_halves = std::is_same_v<F, ExactSum<hal
 template <class F> constexpr bool may_weigh = counts_halves<F> && vector_bytes == 64;
 template <class S> class WeighedHalves;  // of float16 only
 
+// Short pieces of a sequence wait in lanes until it ends, where these hold them.
+template <class F>
+class Waiting {
+ public:
+  FW_INLINE bool take(Tally<F>&, const typename F::Source*, int64_t) { return false; }
+  FW_INLINE void add_to(Tally<F>&) {}
+};
+
 #if defined(__AVX512BW__)
 // A float16 is some units of 2^-24: its eleven digits, times a power of two that its exponent tells. Two tables hold these powers, with
 // its sign: one of small numbers, one of large ones in units 2^15 times as large, and each has nothing where the other one has something.
@@ -197,14 +205,7 @@ class WeighedHalves<half> {
     return true;
   }
 };
-#endif
 
-// Short pieces of a sequence wait in lanes until it ends, where these hold them.
-template <class F>
-struct Waiting {
-  FW_INLINE bool take(Tally<F>&, const typename F::Source*, int64_t) { return false; }
-  FW_INLINE void add_to(Tally<F>&) {}
-};
 template <class F>
   requires may_weigh<F>
 class Waiting<F> {
@@ -225,5 +226,6 @@ class Waiting<F> {
     *this = {};
   }
 };
+#endif
 
 }  // namespace foldwise::FOLDWISE_ISA
