@@ -19,7 +19,7 @@ struct ShortRows : ReduceWork<F> {
   static constexpr bool checked_together = F::guarded || (is_exact<F> && !is_exact_sum<F>);
   static constexpr int64_t few_blocks = 8, most_row_blocks = checked_together ? few_blocks : 128;
   static constexpr int64_t batch = (size == 2 ? 4 : 1) * RowFold::few;
-  static constexpr int64_t least_in_floats = 64, least_counted = 1024, least_weighed = 160;
+  static constexpr int64_t least_in_floats = 64, least_counted = 1024, least_weighed = 160, weighed_at_once = 1 << 16;
   // Exact sums of so many elements have checks of their own: of bfloat16, which fail them the most, whole rows of a vector do.
   int64_t least_checked_alone() const { return starts_in_floats<F> ? prefetch ? 2048 : 4096 : few_blocks * T::block + 1; }
   static constexpr int64_t least_spread = 1024 / size;  // elements for which what is fetched is spread over the reading
@@ -298,15 +298,22 @@ struct ShortRows : ReduceWork<F> {
     return true;
   }
 
-  // The same by weights, all of them under one check.
+  // The same by weights, all of them under one check, and some at a time as small ones.
   bool weighs_rows() const { return may_weigh<F> && adds_products && plan.count >= least_weighed; }
   template <class Keep>
-  bool weigh_rows(const char* x, int64_t stride, int64_t rows, Keep&& keep) const {
+  bool weigh_rows(const char* x, int64_t stride, int64_t rows, Patience& small_ones, Keep&& keep) const {
     if constexpr (may_weigh<F>) {
       static_assert(few_blocks * T::block <= WeighedHalves<S>::most_in_row);
-      WeighedHalves<S> halves;
-      const auto along = [&](int64_t i) FW_INLINED { return Acc{halves.row(reinterpret_cast<const S*>(x + i * stride), plan.count)}; };
-      each_row_by<F>(along, rows, keep);
+      WeighedHalves<S> halves(small_ones);
+      const int64_t at_once = std::max<int64_t>(1, weighed_at_once / plan.count / W) * W;
+      for (int64_t first = 0, here; first < rows; first += here) {
+        here = std::min(at_once, rows - first);
+        const auto row_at = [&](int64_t i) FW_INLINED { return reinterpret_cast<const S*>(x + (first + i) * stride); };
+        halves.by_size(row_at(0), row_at(here - 1), [&](auto large) FW_INLINED {
+          const auto along = [&](int64_t i) FW_INLINED { return Acc{halves.template row<large>(row_at(i), plan.count)}; };
+          each_row_by<F>(along, here, [&](int64_t i, const auto& acc) FW_INLINED { keep(first + i, acc); });
+        });
+      }
       return halves.all_finite();
     }
     return false;
@@ -314,7 +321,7 @@ struct ShortRows : ReduceWork<F> {
 
   // Exact folds leave parts, all of them exact, or else Totals.
   struct Tried {
-    Patience floats, counted, pairs, plain{3}, grid;
+    Patience floats, counted, small_ones{3}, pairs, plain{3}, grid;
     SquaresOnGrid<F> squares;
     Stretches<F> stretches;
   };
@@ -344,7 +351,7 @@ struct ShortRows : ReduceWork<F> {
     if constexpr (counts_rows) {
       const bool weighs = weighs_rows();
       exact = (weighs || plan.count >= least_counted) && tried.counted.lasts() &&
-              tried.counted.learn(weighs ? weigh_rows(x, stride, rows, keep) : count_rows(x, stride, rows, parts, tried.pairs));
+              tried.counted.learn(weighs ? weigh_rows(x, stride, rows, tried.small_ones, keep) : count_rows(x, stride, rows, parts, tried.pairs));
     }
     if constexpr (starts_in_floats<F>) {
       if (plan.count >= least_in_floats && tried.floats.lasts()) {
