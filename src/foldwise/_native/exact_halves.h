@@ -177,7 +177,7 @@ class WeighedHalves<half> {
   // Whether all that was taken were numbers.
   FW_INLINE bool all_finite() const { return all_below(infinity); }
 
-  // Folds elements, fold(large): as if there were small ones only, if there were no others before, or two looks at some say so.
+  // Folds elements, fold(large): as if there were small ones only, if there were no others before, or looks at two vectors of them say so.
   template <class Fold>
   FW_INLINE void by_size(const half* some, const half* others, Fold&& fold) {
     const auto seem_small = [&]() FW_INLINED {
@@ -217,12 +217,13 @@ class WeighedHalves<half> {
     else store_words<large>(sums, all);
   }
 
-  // Adds the sums of so many elements to those of each lane, if all of them are numbers, and not very few.
+  // Adds the sums of so many elements to those of each lane, if all of them are numbers.
   static FW_OUTLINE bool add(int64_t (&sums)[lanes], const half* p, int64_t count, Patience& small_ones) {
-    if (count < N) return false;
     WeighedHalves halves(small_ones);
     __m512i more;
-    halves.by_size(p, p + count - N, [&](auto large) FW_INLINED { more = halves.counted<large>(p, count); });
+    static constexpr half unknown[N] = {{infinity}};
+    const half *const some = count < N ? unknown : p, *const others = count < N ? unknown : p + count - N;
+    halves.by_size(some, others, [&](auto large) FW_INLINED { more = halves.counted<large>(p, count); });
     if (!halves.all_finite()) return false;
     _mm512_storeu_si512(sums, _mm512_add_epi64(_mm512_loadu_si512(sums), more));
     return true;
