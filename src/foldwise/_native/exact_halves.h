@@ -38,10 +38,11 @@ template <>
 class WeighedHalves<half> {
  public:
   static constexpr int lanes = 8, columns = 32;
+  static constexpr int64_t at_once = 1 << 14;  // elements that are taken as small ones, and then perhaps again
 
  private:
   static constexpr int N = 32, last_unit = -24, words = 2;
-  static constexpr int64_t at_once = 8 * N, block = 7 * at_once;  // of less than which no word takes more than 32 vectors
+  static constexpr int64_t step = 8 * N, block = 7 * step;  // of less than which no word takes more than 32 vectors
   using Lanes = Pack<double, lanes>;
 
   struct Table {
@@ -97,13 +98,13 @@ class WeighedHalves<half> {
     __m512i small = _mm512_setzero_si512(), more = small;
     for (int64_t here; count; count -= here) {
       here = std::min(count, block);
-      const half* const end = p + here / at_once * at_once;
+      const half* const end = p + here / step * step;
       Sums sums[words];
-      for (; p < end; p += at_once) {
-        repeat<at_once / N>([&](int v) FW_INLINED { take<large>(by_itself(_mm512_loadu_si512(p + v * N)), sums[v % words]); });
+      for (; p < end; p += step) {
+        repeat<step / N>([&](int v) FW_INLINED { take<large>(by_itself(_mm512_loadu_si512(p + v * N)), sums[v % words]); });
       }
-      take_last<large>(p, here % at_once, sums[0], sums[1]);
-      p += here % at_once;
+      take_last<large>(p, here % step, sums[0], sums[1]);
+      p += here % step;
       repeat<words>([&](int w) FW_INLINED {
         small = _mm512_add_epi64(small, longer(sums[w].small));
         if constexpr (large) more = _mm512_add_epi64(more, longer(sums[w].large));
@@ -220,12 +221,17 @@ class WeighedHalves<half> {
   // Adds the sums of so many elements to those of each lane, if all of them are numbers.
   static FW_OUTLINE bool add(int64_t (&sums)[lanes], const half* p, int64_t count, Patience& small_ones) {
     WeighedHalves halves(small_ones);
-    __m512i more;
     static constexpr half unknown[N] = {{infinity}};
-    const half *const some = count < N ? unknown : p, *const others = count < N ? unknown : p + count - N;
-    halves.by_size(some, others, [&](auto large) FW_INLINED { more = halves.counted<large>(p, count); });
+    __m512i all = _mm512_loadu_si512(sums);
+    for (int64_t here; count; p += here, count -= here) {
+      here = std::min(count, at_once);
+      const half *const some = here < N ? unknown : p, *const others = here < N ? unknown : p + here - N;
+      __m512i more;
+      halves.by_size(some, others, [&](auto large) FW_INLINED { more = halves.counted<large>(p, here); });
+      all = _mm512_add_epi64(all, more);
+    }
     if (!halves.all_finite()) return false;
-    _mm512_storeu_si512(sums, _mm512_add_epi64(_mm512_loadu_si512(sums), more));
+    _mm512_storeu_si512(sums, all);
     return true;
   }
   // What lanes come to, of at most so many elements.

@@ -19,14 +19,14 @@ struct ShortRows : ReduceWork<F> {
   static constexpr bool checked_together = F::guarded || (is_exact<F> && !is_exact_sum<F>);
   static constexpr int64_t few_blocks = 8, most_row_blocks = checked_together ? few_blocks : 128;
   static constexpr int64_t batch = (size == 2 ? 4 : 1) * RowFold::few;
-  static constexpr int64_t least_in_floats = 64, least_counted = 1024, least_weighed = 160, weighed_at_once = 1 << 16;
+  static constexpr int64_t least_in_floats = 64, least_counted = 1024, least_weighed = 160;
   // Exact sums of so many elements have checks of their own: of bfloat16, which fail them the most, whole rows of a vector do.
   int64_t least_checked_alone() const { return starts_in_floats<F> ? prefetch ? 2048 : 4096 : few_blocks * T::block + 1; }
   static constexpr int64_t least_spread = 1024 / size;  // elements for which what is fetched is spread over the reading
-  // Exact rows share one check of the flags: not so many that one of them is likely to raise one. Sums of float16 raise none, unless
-  // there are infinities; and where few rows are written at a time, memory has nothing to do meanwhile.
-  static constexpr bool raises_none = is_exact_sum<F> && std::is_same_v<S, half>;
-  static constexpr int64_t most_elements = is_exact<F> && !raises_none ? 4096 : std::numeric_limits<int64_t>::max();
+  // Exact rows share one check of the flags: not so many that one of them is likely to raise one. Sums of float16 do so only where there
+  // are infinities, and where few rows are written at a time, memory has nothing to do meanwhile.
+  static constexpr int64_t most_checked = is_exact_sum<F> && std::is_same_v<S, half> ? 1 << 17 : 4096;
+  static constexpr int64_t most_elements = is_exact<F> ? most_checked : std::numeric_limits<int64_t>::max();
 
   // Rows that several reductions of sixteen-bit floats take in turn, whole: every one of them widens what it reads, and to open a
   // sequence of each takes as long. Of longer elements turns of less than a row are faster.
@@ -305,7 +305,7 @@ struct ShortRows : ReduceWork<F> {
     if constexpr (may_weigh<F>) {
       static_assert(few_blocks * T::block <= WeighedHalves<S>::most_in_row);
       WeighedHalves<S> halves(small_ones);
-      const int64_t at_once = std::max<int64_t>(1, weighed_at_once / plan.count / W) * W;
+      const int64_t at_once = std::max<int64_t>(1, WeighedHalves<S>::at_once / plan.count / W) * W;
       for (int64_t first = 0, here; first < rows; first += here) {
         here = std::min(at_once, rows - first);
         const auto row_at = [&](int64_t i) FW_INLINED { return reinterpret_cast<const S*>(x + (first + i) * stride); };
