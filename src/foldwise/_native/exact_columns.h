@@ -232,6 +232,9 @@ struct ExactColumns : StripWork<F> {
     const int64_t skipped = In::skipped_of(unit), columns = columns_of(unit) + skipped;
     if constexpr (rounds_few<F>) {
       const bool as_they_are = !skipped && outputs.as_elements() && kept.out == size;
+      if constexpr (adds_unnoted && std::is_same_v<S, float>) {
+        if (as_they_are && plan.count > 2 && floats.lasts() && floats.learn(round_doubles(rows, columns, In::out_of(unit)))) return true;
+      }
       if (as_they_are && plan.count == 2 && round_few<2>(rows, columns, In::out_of(unit))) return true;
       if (as_they_are && plan.count == 3 && round_few<3>(rows, columns, In::out_of(unit))) return true;
     }
@@ -246,6 +249,17 @@ struct ExactColumns : StripWork<F> {
       plain_outputs.write(parts + skipped, some, here - skipped, In::out_of(unit) + first * kept.out, kept.out);
     }
     return true;
+  }
+
+  // Some rows of floats, of which the flags say whether their sums in doubles are exact: they are not told of the rounding.
+  static bool round_doubles(const Rows<S>& rows, int64_t columns, char* out) {
+    clear_flags();
+    for (int64_t c = 0; c < columns; c += W) {
+      const auto sums = narrowed_unnoted(few_rows_vector<F>(rows, c).total) + splat<S, W>(0);  // an exact zero is +0
+      if (c + W <= columns) store(reinterpret_cast<S*>(out) + c, sums);
+      else std::memcpy(out + c * size, &sums, (columns - c) * size);
+    }
+    return !lost_bits();
   }
 
   // Two or three rows. False if a sum is not finite.

@@ -400,6 +400,13 @@ template <class V>
 FW_INLINE V multiplied_unnoted(V a, V b) { return a * b; }
 #endif
 
+// The nearest floats, likewise.
+#if defined(__AVX512F__)
+FW_INLINE Pack<float, 8> narrowed_unnoted(const Pack<double, 8>& a) {
+  return {{(Pack<float, 8>::Vector)_mm512_cvt_roundpd_ps((__m512d)a.v[0], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}};
+}
+#endif
+
 // The nearest whole numbers, where an instruction gives them and the flags are not told of it.
 #if defined(__AVX__) || defined(__aarch64__)
 constexpr bool rounds_unnoted = true;
