@@ -33,7 +33,7 @@ struct ExactColumns : StripWork<F> {
     std::bitset<most_groups> spilled;
     bool empty = true;
     int64_t as_floats = streams;  // so many rows at once
-    Patience floats, weighed, small_ones{3}, groups, grid;
+    Patience floats, weighed, groups, grid;
     SquaresOnGrid<F> squares;
     Stretches<F> stretches;
 
@@ -203,7 +203,7 @@ struct ExactColumns : StripWork<F> {
       const auto fold_whole = [&] {
         return (F::linear || sums.grid.lasts()) && sums.grid.learn(fold(std::false_type{}, 0, width));
       };
-      const bool exact = weighs   ? sums.weighed.learn(weigh_down(rows, width, sums.batch, sums.small_ones))
+      const bool exact = weighs   ? sums.weighed.learn(weigh_down(rows, width, sums.batch))
                          : floats ? sums.floats.learn(fold(in_floats, 0, width))
                                   : false;
       if (floats) sums.as_floats = exact ? std::min(4 * here, batch_rows) : streams;  // a first try is short
@@ -366,26 +366,24 @@ struct ExactColumns : StripWork<F> {
   // Rows of float16 by weights, a line of cache at a time: what is less takes as long.
   static constexpr int64_t weighed_rows = 64, line = 64 / (W * size);
   bool weighs_columns(int64_t width) const { return may_weigh<F> && adds_products && (width % line == 0 || width >= 7 * line); }
-  bool weigh_down(const Rows<S>& rows, int64_t width, double* sums, Patience& small_ones) const {
+  bool weigh_down(const Rows<S>& rows, int64_t width, double* sums) const {
     if constexpr (may_weigh<F>) {
       static_assert(weighed_rows <= WeighedHalves<S>::most_rows && line * W == WeighedHalves<S>::columns);
-      WeighedHalves<S> halves(small_ones);
-      halves.by_size(rows(0), rows(rows.count / 2), [&](auto large) FW_INLINED {
-        const auto weigh = [&]<int R>(std::integral_constant<int, R>, int64_t first) FW_INLINED {
-          const S* p[R];
-          for (int r = 0; r < R; ++r) p[r] = rows(first + r);
-          const Onward onward = Onward::in_order(rows, R, width * W * size);
-          for (int64_t v = 0; v < width; v += line) {
-            const int64_t c = v * W, ahead = onward(c * size);
-            if (prefetch) repeat<R>([&](int r) FW_INLINED { ask_for(p[r] + c, ahead); });
-            halves.template take_columns<large>(p, c, width * W - c, sums + c, first == 0, first + R == rows.count);
-          }
-        };
-        int64_t r = 0;
-        for (; r + streams <= rows.count; r += streams) weigh(std::integral_constant<int, streams>{}, r);
-        for (; r + 2 <= rows.count; r += 2) weigh(std::integral_constant<int, 2>{}, r);
-        if (r < rows.count) weigh(std::integral_constant<int, 1>{}, r);
-      });
+      WeighedHalves<S> halves;
+      const auto weigh = [&]<int R>(std::integral_constant<int, R>, int64_t first) FW_INLINED {
+        const S* p[R];
+        for (int r = 0; r < R; ++r) p[r] = rows(first + r);
+        const Onward onward = Onward::in_order(rows, R, width * W * size);
+        for (int64_t v = 0; v < width; v += line) {
+          const int64_t c = v * W, ahead = onward(c * size);
+          if (prefetch) repeat<R>([&](int r) FW_INLINED { ask_for(p[r] + c, ahead); });
+          halves.take_columns(p, c, width * W - c, sums + c, first == 0, first + R == rows.count);
+        }
+      };
+      int64_t r = 0;
+      for (; r + streams <= rows.count; r += streams) weigh(std::integral_constant<int, streams>{}, r);
+      for (; r + 2 <= rows.count; r += 2) weigh(std::integral_constant<int, 2>{}, r);
+      if (r < rows.count) weigh(std::integral_constant<int, 1>{}, r);
       return halves.all_finite();
     }
     return false;

@@ -19,7 +19,7 @@ class Waiting {
 #if defined(__AVX512BW__)
 // A float16 is some units of 2^-24: its eleven digits, times a power of two that its exponent tells. Two tables hold these powers, with
 // its sign: one of small numbers, one of large ones in units 2^15 times as large, and each has nothing where the other one has something.
-// So all products have at most 25 bits, and words of 32 bits hold the sums of sixty-four. Numbers below two are all small ones.
+// So all products have at most 25 bits, and words of 32 bits hold the sums of sixty-four.
 struct WeightsOfHalves {
   static constexpr int exponents = 32, group = 15;
   alignas(line_bytes) std::int16_t small[2 * exponents] = {}, large[2 * exponents] = {};
@@ -38,11 +38,10 @@ template <>
 class WeighedHalves<half> {
  public:
   static constexpr int lanes = 8, columns = 32;
-  static constexpr int64_t at_once = 1 << 14;  // elements that are taken as small ones, and then perhaps again
 
  private:
   static constexpr int N = 32, last_unit = -24, words = 2;
-  static constexpr int64_t step = 8 * N, block = 7 * step;  // of less than which no word takes more than 32 vectors
+  static constexpr int64_t at_once = 8 * N, block = 7 * at_once;  // of less than which no word takes more than 32 vectors
   using Lanes = Pack<double, lanes>;
 
   struct Table {
@@ -54,7 +53,6 @@ class WeighedHalves<half> {
   // In registers: the compiler would make them anew for each vector.
   const __m512i size_ = all(0x7fff), behind_first_ = all(0x3ff), first_ = all(0x400);
   __m512i largest_ = _mm512_setzero_si512();
-  Patience& small_ones_;
 
   static FW_INLINE __m512i all(std::int16_t bits) { return by_itself(_mm512_set1_epi16(bits)); }
 
@@ -67,7 +65,6 @@ class WeighedHalves<half> {
   struct Sums {
     __m512i small = _mm512_setzero_si512(), large = small;
   };
-  template <bool large>
   FW_INLINE void take(__m512i x, Sums& sums) {
     // In this order every unit of the processor has something to do: others take up to a quarter longer.
     const __m512i behind_first = by_itself(_mm512_and_si512(x, behind_first_)), exponent = by_itself(_mm512_srli_epi16(x, 10));
@@ -75,163 +72,122 @@ class WeighedHalves<half> {
     largest_ = by_itself(_mm512_max_epu16(largest_, size));
     const __m512i digits = by_itself(_mm512_min_epu16(size, with_first));  // the least numbers have no first one
     sums.small = with_products(sums.small, digits, small_(exponent));
-    if constexpr (large) sums.large = with_products(sums.large, digits, large_(exponent));
+    sums.large = with_products(sums.large, digits, large_(exponent));
   }
-
-  static constexpr int two = 0x4000, infinity = 0x7c00;
-  FW_INLINE bool all_below(int bits) const { return !_mm512_cmpge_epu16_mask(largest_, _mm512_set1_epi16(static_cast<std::int16_t>(bits))); }
 
   // Words of 32 bits, added by pairs.
   static FW_INLINE __m512i longer(__m512i sums) {
     return _mm512_add_epi64(_mm512_srai_epi64(_mm512_slli_epi64(sums, 32), 32), _mm512_srai_epi64(sums, 32));
   }
 
-  template <bool large>
   FW_INLINE void take_last(const half* p, int64_t count, Sums& whole, Sums& rest) {
-    for (; count >= N; count -= N, p += N) take<large>(by_itself(_mm512_loadu_si512(p)), whole);
-    if (count) take<large>(_mm512_maskz_loadu_epi16((1u << count) - 1, p), rest);
+    for (; count >= N; count -= N, p += N) take(by_itself(_mm512_loadu_si512(p)), whole);
+    if (count) take(_mm512_maskz_loadu_epi16((1u << count) - 1, p), rest);
   }
 
   // The sums of each lane, in units. (Memory is asked for nothing: the processor's own reading ahead is faster here.)
-  template <bool large>
   FW_INLINE __m512i counted(const half* p, int64_t count) {
-    __m512i small = _mm512_setzero_si512(), more = small;
+    __m512i small = _mm512_setzero_si512(), large = small;
     for (int64_t here; count; count -= here) {
       here = std::min(count, block);
-      const half* const end = p + here / step * step;
+      const half* const end = p + here / at_once * at_once;
       Sums sums[words];
-      for (; p < end; p += step) {
-        repeat<step / N>([&](int v) FW_INLINED { take<large>(by_itself(_mm512_loadu_si512(p + v * N)), sums[v % words]); });
+      for (; p < end; p += at_once) {
+        repeat<at_once / N>([&](int v) FW_INLINED { take(by_itself(_mm512_loadu_si512(p + v * N)), sums[v % words]); });
       }
-      take_last<large>(p, here % step, sums[0], sums[1]);
-      p += here % step;
+      take_last(p, here % at_once, sums[0], sums[1]);
+      p += here % at_once;
       repeat<words>([&](int w) FW_INLINED {
         small = _mm512_add_epi64(small, longer(sums[w].small));
-        if constexpr (large) more = _mm512_add_epi64(more, longer(sums[w].large));
+        large = _mm512_add_epi64(large, longer(sums[w].large));
       });
     }
-    return _mm512_add_epi64(small, _mm512_slli_epi64(more, WeightsOfHalves::group));
+    return _mm512_add_epi64(small, _mm512_slli_epi64(large, WeightsOfHalves::group));
   }
 
   // Two rows of columns: every number's neighbour is then of its own column. Of each eight columns four are in the one, four in the other.
   struct Columns {
     Sums some, others;
   };
-  template <bool large>
   FW_INLINE void take_rows(__m512i above, __m512i below, Columns& sums) {
     const __m512i some = by_itself(_mm512_unpacklo_epi16(above, below)), others = by_itself(_mm512_unpackhi_epi16(above, below));
-    take<large>(some, sums.some);
-    take<large>(others, sums.others);
+    take(some, sums.some);
+    take(others, sums.others);
   }
-  template <bool large, int R, class InRow>
-  FW_INLINE void take_all_rows(InRow&& in_row, Columns& sums) {
-    repeat<R / 2>([&](int pair) FW_INLINED { take_rows<large>(in_row(2 * pair), in_row(2 * pair + 1), sums); });
-    if constexpr (R % 2) take_rows<large>(in_row(R - 1), _mm512_setzero_si512(), sums);
+  template <int R, class InRow>
+  static FW_INLINE void take_all_rows(WeighedHalves& halves, InRow&& in_row, Columns& sums) {
+    repeat<R / 2>([&](int pair) FW_INLINED { halves.take_rows(in_row(2 * pair), in_row(2 * pair + 1), sums); });
+    if constexpr (R % 2) halves.take_rows(in_row(R - 1), _mm512_setzero_si512(), sums);
   }
-  template <bool large>
   static FW_INLINE Columns load_words(const double* at) {
     const auto word = [&](int w) FW_INLINED { return _mm512_loadu_si512(at + w * lanes); };
-    if constexpr (large) return {{word(0), word(2)}, {word(1), word(3)}};
-    else return {{word(0), _mm512_setzero_si512()}, {word(1), _mm512_setzero_si512()}};
+    return {{word(0), word(1)}, {word(2), word(3)}};
   }
-  template <bool large>
   static FW_INLINE void store_words(double* at, const Columns& sums) {
     const auto word = [&](int w, __m512i sum) FW_INLINED { _mm512_storeu_si512(at + w * lanes, sum); };
-    word(0, sums.some.small), word(1, sums.others.small);
-    if constexpr (large) word(2, sums.some.large), word(3, sums.others.large);
+    word(0, sums.some.small), word(1, sums.some.large), word(2, sums.others.small), word(3, sums.others.large);
   }
   // In their order, as doubles.
-  template <bool large>
   static FW_INLINE void store_sums(double* to, const Columns& sums) {
     const __m512i first = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23), next = _mm512_set1_epi32(8);
     repeat<2>([&](int h) FW_INLINED {
       const __m512i order = h ? _mm512_add_epi32(first, next) : first;
-      const auto ordered = [&](__m512i some, __m512i others) FW_INLINED { return _mm512_permutex2var_epi32(some, order, others); };
-      const __m512i small = ordered(sums.some.small, sums.others.small), more = large ? ordered(sums.some.large, sums.others.large) : small;
-      store_units(to + h * N / 2, units<large>(lower_words(small), lower_words(more)));
-      store_units(to + h * N / 2 + lanes, units<large>(upper_words(small), upper_words(more)));
+      const __m512i small = _mm512_permutex2var_epi32(sums.some.small, order, sums.others.small);
+      const __m512i large = _mm512_permutex2var_epi32(sums.some.large, order, sums.others.large);
+      store_units(to + h * N / 2, units(_mm512_castsi512_si256(small), _mm512_castsi512_si256(large)));
+      store_units(to + h * N / 2 + lanes, units(_mm512_extracti64x4_epi64(small, 1), _mm512_extracti64x4_epi64(large, 1)));
     });
   }
-  static FW_INLINE __m256i lower_words(__m512i words) { return _mm512_castsi512_si256(words); }
-  static FW_INLINE __m256i upper_words(__m512i words) { return _mm512_extracti64x4_epi64(words, 1); }
-  template <bool large>
-  static FW_INLINE __m512d units(__m256i small, __m256i more) {
-    if constexpr (!large) return _mm512_cvtepi32_pd(small);
-    return _mm512_fmadd_pd(_mm512_cvtepi32_pd(more), _mm512_set1_pd(1 << WeightsOfHalves::group), _mm512_cvtepi32_pd(small));
+  static FW_INLINE __m512d units(__m256i small, __m256i large) {
+    return _mm512_fmadd_pd(_mm512_cvtepi32_pd(large), _mm512_set1_pd(1 << WeightsOfHalves::group), _mm512_cvtepi32_pd(small));
   }
   static FW_INLINE __m512d in_units(__m512d units) { return _mm512_mul_pd(units, _mm512_set1_pd(power_of_two(last_unit))); }
   static FW_INLINE void store_units(double* to, __m512d units) { _mm512_storeu_pd(to, in_units(units)); }
 
   // Of so few elements half as many words hold the sums.
   static constexpr int64_t most_few = 16 * N;
-  template <bool large>
   FW_INLINE __m512d few(const half* p, int64_t count) {
     Sums sums;
-    take_last<large>(p, count, sums, sums);
-    const auto halved = [](__m512i all) FW_INLINED { return _mm256_add_epi32(lower_words(all), upper_words(all)); };
-    return units<large>(halved(sums.small), halved(sums.large));
+    take_last(p, count, sums, sums);
+    const auto halved = [](__m512i all) FW_INLINED {
+      return _mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1));
+    };
+    return units(halved(sums.small), halved(sums.large));
   }
 
  public:
-  // `small_ones`: whether there were only elements below two, of late.
-  FW_INLINE explicit WeighedHalves(Patience& small_ones) : small_ones_(small_ones) {}
   // Whether all that was taken were numbers.
-  FW_INLINE bool all_finite() const { return all_below(infinity); }
-
-  // Folds elements, fold(large): as if there were small ones only, if there were no others before, or looks at two vectors of them say so.
-  template <class Fold>
-  FW_INLINE void by_size(const half* some, const half* others, Fold&& fold) {
-    const auto seem_small = [&]() FW_INLINED {
-      return !_mm512_test_epi16_mask(_mm512_or_si512(_mm512_loadu_si512(some), _mm512_loadu_si512(others)), _mm512_set1_epi16(two));
-    };
-    if (small_ones_.lasts() && (small_ones_.is_proven() || seem_small() || small_ones_.learn(false))) {
-      const __m512i before = std::exchange(largest_, _mm512_setzero_si512());
-      fold(std::false_type{});
-      const bool were_small = all_below(two);
-      largest_ = _mm512_max_epu16(largest_, before);
-      if (small_ones_.learn(were_small)) return;
-    }
-    fold(std::true_type{});
-  }
+  FW_INLINE bool all_finite() const { return !_mm512_cmpge_epu16_mask(largest_, _mm512_set1_epi16(0x7c00)); }
 
   // The sums of each lane of a row that doubles hold.
   static constexpr int64_t most_in_row = 8192;
-  template <bool large>
   FW_INLINE Lanes row(const half* p, int64_t count) {
-    const __m512d units = count <= most_few ? few<large>(p, count) : _mm512_cvtepi64_pd(counted<large>(p, count));
+    const __m512d units = count <= most_few ? few(p, count) : _mm512_cvtepi64_pd(counted(p, count));
     return {{(Lanes::Vector)in_units(units)}};
   }
 
   // The sums of a line of columns, or of less, in so many rows: until the last of them, words in their place.
   static constexpr int64_t most_rows = 64;
-  template <bool large, int R>
+  template <int R>
   FW_INLINE void take_columns(const half* const (&rows)[R], int64_t first, int64_t count, double* sums, bool begins, bool ends) {
     Columns all;
-    if (!begins) all = load_words<large>(sums);
+    if (!begins) all = load_words(sums);
     if (count >= columns) {
-      take_all_rows<large, R>([&](int r) FW_INLINED { return by_itself(_mm512_loadu_si512(rows[r] + first)); }, all);
+      take_all_rows<R>(*this, [&](int r) FW_INLINED { return by_itself(_mm512_loadu_si512(rows[r] + first)); }, all);
     } else {
       const __mmask32 there = (1u << count) - 1;
-      take_all_rows<large, R>([&](int r) FW_INLINED { return by_itself(_mm512_maskz_loadu_epi16(there, rows[r] + first)); }, all);
+      take_all_rows<R>(*this, [&](int r) FW_INLINED { return by_itself(_mm512_maskz_loadu_epi16(there, rows[r] + first)); }, all);
     }
-    if (ends) store_sums<large>(sums, all);
-    else store_words<large>(sums, all);
+    if (ends) store_sums(sums, all);
+    else store_words(sums, all);
   }
 
   // Adds the sums of so many elements to those of each lane, if all of them are numbers.
-  static FW_OUTLINE bool add(int64_t (&sums)[lanes], const half* p, int64_t count, Patience& small_ones) {
-    WeighedHalves halves(small_ones);
-    static constexpr half unknown[N] = {{infinity}};
-    __m512i all = _mm512_loadu_si512(sums);
-    for (int64_t here; count; p += here, count -= here) {
-      here = std::min(count, at_once);
-      const half *const some = here < N ? unknown : p, *const others = here < N ? unknown : p + here - N;
-      __m512i more;
-      halves.by_size(some, others, [&](auto large) FW_INLINED { more = halves.counted<large>(p, here); });
-      all = _mm512_add_epi64(all, more);
-    }
+  static FW_OUTLINE bool add(int64_t (&sums)[lanes], const half* p, int64_t count) {
+    WeighedHalves halves;
+    const __m512i more = halves.counted(p, count);
     if (!halves.all_finite()) return false;
-    _mm512_storeu_si512(sums, all);
+    _mm512_storeu_si512(sums, _mm512_add_epi64(_mm512_loadu_si512(sums), more));
     return true;
   }
   // What lanes come to, of at most so many elements.
@@ -242,9 +198,9 @@ class WeighedHalves<half> {
     sum.add_units(static_cast<uint64_t>(std::abs(units)), last_unit, units < 0);
   }
   template <class Sum>
-  static FW_INLINE bool add(Sum& sum, const half* p, int64_t count, Patience& small_ones) {
+  static FW_INLINE bool add(Sum& sum, const half* p, int64_t count) {
     int64_t sums[lanes] = {};
-    if (!add(sums, p, count, small_ones)) return false;
+    if (!add(sums, p, count)) return false;
     add_lanes(sum, sums);
     return true;
   }
@@ -256,19 +212,18 @@ class Waiting<F> {
   using Halves = WeighedHalves<half>;
   static constexpr int64_t longest = 1 << 16;
   int64_t sums_[Halves::lanes] = {}, held_ = 0;
-  Patience small_ones_{3};
 
  public:
   FW_INLINE bool take(Tally<F>& all, const half* p, int64_t count) {
     if (!adds_products || count > longest) return false;
     if (held_ + count > Halves::most_held) add_to(all);
-    if (!Halves::add(sums_, p, count, small_ones_)) return false;
+    if (!Halves::add(sums_, p, count)) return false;
     held_ += count;
     return true;
   }
   FW_INLINE void add_to(Tally<F>& all) {
     if (held_) Halves::add_lanes(all, sums_);
-    std::fill_n(sums_, Halves::lanes, held_ = 0);
+    *this = {};
   }
 };
 #endif

@@ -24,7 +24,7 @@ class Stretches {
 
   // What is not plain seldom stands alone. Until something was, a first try is short, and a grid takes more at once; after bits,
   // so many spans more go by bits.
-  Patience pairs_{3}, floats_{3}, plain_{3}, few_, whole_, counted_, small_ones_{3};
+  Patience pairs_{3}, floats_{3}, plain_{3}, few_, whole_, counted_;
   bool plainly_ = false, stopped_ = false;  // stopped_: what comes next has failed its check
   int64_t by_bits_ = 0;
   static constexpr Exponents unseen{above_all, of_nothing};
@@ -73,7 +73,7 @@ class Stretches {
       return 0;
     } else if constexpr (counts_halves<F>) {
       if constexpr (may_weigh<F>) {
-        if (adds_products) return (plainly_ = WeighedHalves<S>::add(sum, p, count, small_ones_)) ? count : 0;
+        if (adds_products) return (plainly_ = WeighedHalves<S>::add(sum, p, count)) ? count : 0;
       }
       bool too_large = false;
       if constexpr (starts_in_pairs<F>) {

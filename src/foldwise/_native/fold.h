@@ -100,7 +100,6 @@ class Patience {
 
  public:
   explicit Patience(int first = 0) : next_(first) {}
-  bool is_proven() const { return next_ == 0; }
   bool lasts() {
     if (untried_ == 0) return true;
     --untried_;

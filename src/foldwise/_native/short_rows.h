@@ -298,22 +298,15 @@ struct ShortRows : ReduceWork<F> {
     return true;
   }
 
-  // The same by weights, all of them under one check, and some at a time as small ones.
+  // The same by weights, all of them under one check.
   bool weighs_rows() const { return may_weigh<F> && adds_products && plan.count >= least_weighed; }
   template <class Keep>
-  bool weigh_rows(const char* x, int64_t stride, int64_t rows, Patience& small_ones, Keep&& keep) const {
+  bool weigh_rows(const char* x, int64_t stride, int64_t rows, Keep&& keep) const {
     if constexpr (may_weigh<F>) {
       static_assert(few_blocks * T::block <= WeighedHalves<S>::most_in_row);
-      WeighedHalves<S> halves(small_ones);
-      const int64_t at_once = std::max<int64_t>(1, WeighedHalves<S>::at_once / plan.count / W) * W;
-      for (int64_t first = 0, here; first < rows; first += here) {
-        here = std::min(at_once, rows - first);
-        const auto row_at = [&](int64_t i) FW_INLINED { return reinterpret_cast<const S*>(x + (first + i) * stride); };
-        halves.by_size(row_at(0), row_at(here - 1), [&](auto large) FW_INLINED {
-          const auto along = [&](int64_t i) FW_INLINED { return Acc{halves.template row<large>(row_at(i), plan.count)}; };
-          each_row_by<F>(along, here, [&](int64_t i, const auto& acc) FW_INLINED { keep(first + i, acc); });
-        });
-      }
+      WeighedHalves<S> halves;
+      const auto along = [&](int64_t i) FW_INLINED { return Acc{halves.row(reinterpret_cast<const S*>(x + i * stride), plan.count)}; };
+      each_row_by<F>(along, rows, keep);
       return halves.all_finite();
     }
     return false;
@@ -321,7 +314,7 @@ struct ShortRows : ReduceWork<F> {
 
   // Exact folds leave parts, all of them exact, or else Totals.
   struct Tried {
-    Patience floats, counted, small_ones{3}, pairs, plain{3}, grid;
+    Patience floats, counted, pairs, plain{3}, grid;
     SquaresOnGrid<F> squares;
     Stretches<F> stretches;
   };
@@ -351,7 +344,7 @@ struct ShortRows : ReduceWork<F> {
     if constexpr (counts_rows) {
       const bool weighs = weighs_rows();
       exact = (weighs || plan.count >= least_counted) && tried.counted.lasts() &&
-              tried.counted.learn(weighs ? weigh_rows(x, stride, rows, tried.small_ones, keep) : count_rows(x, stride, rows, parts, tried.pairs));
+              tried.counted.learn(weighs ? weigh_rows(x, stride, rows, keep) : count_rows(x, stride, rows, parts, tried.pairs));
     }
     if constexpr (starts_in_floats<F>) {
       if (plan.count >= least_in_floats && tried.floats.lasts()) {
