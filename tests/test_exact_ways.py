@@ -113,7 +113,7 @@ def test_rows_of_the_largest_and_the_least_float16(count: int) -> None:
 @pytest.mark.parametrize("count", [9, 63, 64, 65, 71, 130, 1000])
 @pytest.mark.parametrize("columns", [32, 64, 232, 1003])
 def test_columns_of_the_largest_and_the_least_float16(count: int, columns: int) -> None:
-    """The same down columns, whose words wait for more rows; then some of no finite sum, which leave the others alone."""
+    """The same down columns, whose words wait for more rows; then some without a finite sum, which spoil no other."""
     rng = exact_calls.generator("largest columns", count, columns)
     same = np.repeat(np.resize(NUMBERS, columns - 19)[None], count, axis=0)
     x = np.concatenate([same, anything(rng, (count, 19))], axis=1)
@@ -133,9 +133,10 @@ def test_pieces_of_float16_that_fill_what_holds_them() -> None:
     x[:, 1] *= -1
     x[100, 0, 17] = 2.0**-24
     whole = 65504.0 * (130 << 16)
-    np.testing.assert_array_equal(exactly_folded("sum", x, axis=(0, 2), dtype=np.float64), [whole - 65504 + 2.0**-24, -whole])
-    x[3, 1, 5] = np.inf
-    np.testing.assert_array_equal(exactly_folded("sum", x, axis=(0, 2), dtype=np.float64), [whole - 65504 + 2.0**-24, np.inf])
+    for other, wanted in ((-65504, -whole), (np.inf, np.inf)):
+        x[3, 1, 5] = other
+        got = exactly_folded("sum", x, axis=(0, 2), dtype=np.float64)
+        np.testing.assert_array_equal(got, [whole - 65504 + 2.0**-24, wanted])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
