@@ -188,7 +188,7 @@ struct ExactColumns : StripWork<F> {
       constexpr std::bool_constant<starts_in_floats<F>> in_floats;
       const bool weighs = weighs_columns(width) && sums.weighed.lasts();
       const bool floats = in_floats && last - first >= streams && sums.floats.lasts();
-      here = std::min(weighs ? weighed_rows : floats ? sums.as_floats : batch_rows, last - first);
+      here = std::min(weighs ? most_weighed_rows : floats ? sums.as_floats : batch_rows, last - first);
       const Rows<S> rows = rows_of(unit, first, here, room);
       const auto fold = [&](auto as_floats, int64_t column, int64_t vectors) FW_INLINED {
         if constexpr (!F::linear) {
@@ -364,11 +364,11 @@ struct ExactColumns : StripWork<F> {
   }
 
   // Rows of float16 by weights, a line of cache at a time: what is less takes as long.
-  static constexpr int64_t weighed_rows = 64, line = 64 / (W * size);
+  static constexpr int64_t line = line_bytes / (W * size);
   bool weighs_columns(int64_t width) const { return may_weigh<F> && adds_products && (width % line == 0 || width >= 7 * line); }
   bool weigh_down(const Rows<S>& rows, int64_t width, double* sums) const {
     if constexpr (may_weigh<F>) {
-      static_assert(weighed_rows <= WeighedHalves<S>::most_rows && line * W == WeighedHalves<S>::columns);
+      static_assert(line * W == WeighedHalves<S>::columns);
       WeighedHalves<S> halves;
       const auto weigh = [&]<int R>(std::integral_constant<int, R>, int64_t first) FW_INLINED {
         const S* p[R];

@@ -7,6 +7,7 @@ namespace foldwise::FOLDWISE_ISA {
 template <class F> constexpr bool counts_halves = std::is_same_v<F, ExactSum<half, double>>;
 template <class F> constexpr bool may_weigh = counts_halves<F> && vector_bytes == 64;
 template <class S> class WeighedHalves;  // of float16 only
+constexpr int64_t most_weighed_rows = 64;  // of columns, whose words hold so many products
 
 // Short pieces of a sequence wait in lanes until it ends, where these hold them.
 template <class F>
@@ -167,7 +168,6 @@ class WeighedHalves<half> {
   }
 
   // The sums of a line of columns, or of less, in so many rows: until the last of them, words in their place.
-  static constexpr int64_t most_rows = 64;
   template <int R>
   FW_INLINE void take_columns(const half* const (&rows)[R], int64_t first, int64_t count, double* sums, bool begins, bool ends) {
     Columns all;
