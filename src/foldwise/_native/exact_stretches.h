@@ -1,6 +1,6 @@
 // Stretches of one sequence, added to a Total by the fastest way that is exact for them.
 #pragma once
-#include "exact_levels.h"
+#include "exact_anchors.h"
 #include "tree.h"
 
 namespace foldwise::FOLDWISE_ISA {
@@ -44,14 +44,14 @@ class Stretches {
 
   FW_OUTLINE void add(Tally<F>& sum, const S* p, int64_t count, const S* next) {
     while (count) {
-      int64_t some = std::min(plainly_ ? span : on_grid, count);
+      int64_t some = up_to_a_line(p, plainly_ ? span : on_grid, count);
       const bool elsewhere = next && next != p + count, apart = elsewhere && some == count;
       const Ahead ahead{apart ? (next - p) * int64_t{sizeof(S)} : sequence_prefetch_distance(), apart, 0, next != nullptr};
       if (by_bits_ > 0) {
         some = std::min(count, by_bits_ * on_grid);
         by_bits_ -= (some + on_grid - 1) / on_grid;
         add_by_bits(sum.total(), p, some);
-      } else if (const int64_t plain = add_plainly(sum, p, !plainly_ ? std::min(a_try, some) : elsewhere ? some : reach(some, count), ahead)) {
+      } else if (const int64_t plain = add_plainly(sum, p, !plainly_ ? up_to_a_line(p, a_try, some) : elsewhere ? some : reach(some, count, ahead), ahead)) {
         some = plain;
       } else if (!add_apart(sum, p, some, ahead)) {
         add_by_bits(sum.total(), p, some);
@@ -64,8 +64,16 @@ class Stretches {
   }
 
  private:
+  // So many, or all there are. Where more follow, these begin on a line of cache: vectors on two lines take twice as long.
+  static int64_t up_to_a_line(const S* p, int64_t some, int64_t count) {
+    return some < count ? some - reinterpret_cast<std::uintptr_t>(p + some) % line_bytes / sizeof(S) : count;
+  }
+  static bool goes_in_floats(int64_t count, const Ahead& ahead) {
+    if constexpr (starts_on_anchors<F>) return !zen4 && !ahead.far && count >= FloatsOnAnchors<F>::fewest;
+    else return starts_in_floats<F>;
+  }
   // As far as plain arithmetic may go on: of floats span after span.
-  static int64_t reach(int64_t some, int64_t count) { return starts_in_floats<F> ? count : some; }
+  static int64_t reach(int64_t some, int64_t count, const Ahead& ahead) { return goes_in_floats(count, ahead) ? count : some; }
 
   // How many it has added: of float16 in pairs, and of what is added in floats, perhaps only the first.
   int64_t add_plainly(Tally<F>& sum, const S* p, int64_t count, const Ahead& ahead) {
@@ -89,8 +97,8 @@ class Stretches {
     } else {
       constexpr bool whole_numbers_take_less = starts_in_floats<F> && WholeNumbers<F>::suits;
       plainly_ = false;
-      if constexpr (starts_in_floats<F>) {
-        if (!std::exchange(stopped_, false) && floats_.lasts()) {
+      if constexpr (starts_in_floats<F> || starts_on_anchors<F>) {
+        if (goes_in_floats(count, ahead) && !std::exchange(stopped_, false) && floats_.lasts()) {
           const int64_t done = add_in_floats(sum, p, count, ahead);
           plainly_ = floats_.learn(done > 0);
           stopped_ = plainly_ && done < count && !floats_.learn(false);
@@ -105,12 +113,21 @@ class Stretches {
 
   // Span after span under a check each, as long as they pass.
   static int64_t add_in_floats(Tally<F>& sum, const S* p, int64_t count, const Ahead& ahead) {
+    if constexpr (starts_on_anchors<F>) {
+      const FloatsOnAnchors<F> on_anchors(p, count);
+      return on_anchors.suits() ? add_spans(sum, p, count, on_anchors) : 0;
+    } else {
+      return add_spans(sum, p, count, [&](const S* some, int64_t so_many) FW_INLINED { return sums_by_floats(some, so_many, ahead); });
+    }
+  }
+  template <class Sums>
+  static FW_INLINE int64_t add_spans(Tally<F>& sum, const S* p, int64_t count, const Sums& sums) {
     Pack<double, W> all = splat<double, W>(0.0);
     int64_t done = 0;
     clear_flags();
     for (int64_t some; done < count; done += some) {
       some = std::min(span, count - done);
-      const auto more = all + sums_by_floats(p + done, some, ahead);
+      const auto more = all + sums(p + done, some);
       settle(&more);
       if (lost_bits()) break;
       all = more;
@@ -167,6 +184,7 @@ class Stretches {
     if constexpr (counts_halves<F>) return false;  // levels hold all of them that are numbers
     else return (zen4 && count >= least_made && add_counted_by<FewInDoubles<F>>(sum, p, count, ahead, few_)) ||
                 add_counted_by<WholeNumbers<F>>(sum, p, count, ahead, whole_) ||
+                add_counted_by<DoublesOnAnchors<F>>(sum, p, count, ahead, counted_) ||
                 add_counted_by<UnitsAndRests<F>>(sum, p, count, ahead, counted_) || add_on_grid(sum.total(), p, count);
   }
   template <class Counted>

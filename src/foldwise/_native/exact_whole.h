@@ -47,6 +47,10 @@ FW_INLINE Floats nearly(const Floats& a, const Floats& b) { return a + b; }
 FW_INLINE int64_t nearly_whole(const Pack<double, native<double>>& of) { return std::llrint(summed(of)); }
 #endif
 
+FW_INLINE Pack<double, native<double>> nearly(const Pack<double, native<double>>& sum, const Pack<float, native<double>>& some) {
+  return {{added_unnoted(widened<double>(some.v[0]), sum.v[0])}};
+}
+
 // How many bits a float16, bfloat16, float32 or float64 has.
 template <class S>
 constexpr int digits_of = std::is_same_v<S, half> ? 11 : std::is_same_v<S, bfloat> ? 8 : std::numeric_limits<S>::digits;
@@ -128,7 +132,7 @@ class WholeNumbers {
       left -= end - p;
       for (; p < end; p += at_once) step(p);
       const Floats all = nearly(nearly(floats[0], floats[1]), nearly(floats[2], floats[3]));
-      near = added_floats<native<double>>(added_floats<native<double>>(near, lower(all)), upper(all));
+      near = nearly(nearly(near, lower(all)), upper(all));
     }
     repeat<vectors * per_vector - 1>([&](int v) FW_INLINED { sums[0] = sums[0] + sums[v + 1]; });
     return summed(sums[0]);
@@ -157,7 +161,7 @@ class WholeNumbers {
     };
     made_and_taken<at_once, most_counted>(p, count, scaled, counted, [] {});
     const Floats all = nearly(nearly(floats[0], floats[1]), nearly(floats[2], floats[3]));
-    near = added_floats<native<double>>({{widened<double>(lower(all).v[0])}}, upper(all));
+    near = nearly({{widened<double>(lower(all).v[0])}}, upper(all));
     repeat<sums_at_once - 1>([&](int k) FW_INLINED { sums[0] = sums[0] + sums[k + 1]; });
     return summed(sums[0]);
   }
@@ -245,7 +249,7 @@ class UnitsAndRests {
   }
 
  public:
-  static constexpr bool suits = rounds_unnoted && F::linear && !std::is_same_v<S, half>;
+  static constexpr bool suits = rounds_unnoted && !adds_unnoted && F::linear && !std::is_same_v<S, half>;
   static constexpr int binades = 2 * bits - spare_units - spare_rests - digits_of<S>;
 
   // Adds up to `most_counted` elements, unless the flags say that units or rests have lost bits.
