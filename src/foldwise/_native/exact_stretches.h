@@ -64,9 +64,9 @@ class Stretches {
   }
 
  private:
-  // So many, or all there are. Where more follow, these begin on a line of cache: vectors on two lines take twice as long.
+  // So many and a few more, that what follows begins on a line of cache, or all there are: vectors on two lines take twice as long.
   static int64_t up_to_a_line(const S* p, int64_t some, int64_t count) {
-    return some < count ? some - reinterpret_cast<std::uintptr_t>(p + some) % line_bytes / sizeof(S) : count;
+    return std::min<int64_t>(some + -reinterpret_cast<std::uintptr_t>(p + some) % line_bytes / sizeof(S), count);
   }
   static bool goes_in_floats(int64_t count, const Ahead& ahead) {
     if constexpr (starts_on_anchors<F>) return !zen4 && !ahead.far && count >= FloatsOnAnchors<F>::fewest;
