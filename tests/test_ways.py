@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from functools import partial
 from typing import Any
 
 import cases
@@ -143,6 +145,31 @@ def test_running_products_down_columns(dtype: str, scale: float, threads: int) -
             found = fw.cumprod(columns, axis=-2, **options)
             wanted = fw.cumprod(lines, axis=-1, **options).swapaxes(-1, -2)
             assert np.ascontiguousarray(found).tobytes() == np.ascontiguousarray(wanted).tobytes(), options
+
+
+@pytest.mark.parametrize("fold", ["cumsum", "cumprod", "cummax"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+def test_running_results_that_pass_the_caches(fold: str, dtype: str) -> None:
+    """At once where they begin on a vector, or by way of the first cache: the same bits as of fewer, which stay in the caches."""
+    kind = cases.dtype_of(dtype)
+    count = (17 << 20) // kind.itemsize + 77
+    x = np.random.default_rng(12).uniform(0.9, 1.1, count)
+    x[count // 2 + 5] = np.nan if kind.kind == "f" else 3
+    x = x.astype(kind)
+    if kind.kind == "f":
+        x[count // 2 + 5] *= -1  # a NaN like no result
+    scan = getattr(fw, fold) if fold == "cummax" else partial(getattr(fw, fold), dtype=kind)
+    for threads, options in itertools.product((1, 2), ({}, {"exclusive": True}, {"reverse": True})):
+        fw.set_num_threads(threads)
+        wanted = scan(x, **options)
+        for beyond in (0, 1, 8, 16):
+            room = np.full(count + 64, 7, kind)
+            first = -room.ctypes.data % 64 // kind.itemsize + beyond
+            scan(x, out=room[first : first + count], **options)
+            assert room[first : first + count].tobytes() == wanted.tobytes(), (beyond, options)
+            assert np.delete(room, slice(first, first + count)).tolist() == [7] * 64
+        fewer = slice(-count + 200_000, None) if "reverse" in options else slice(count - 200_000)
+        assert scan(x[fewer], **options).tobytes() == wanted[fewer].tobytes(), options
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -113,14 +113,16 @@ class DoublesOnAnchors {
     typename On::Vectors sums, rests;
     On::fill(sums, anchor), On::fill(rests, 0);
     double numbers[2 * On::at_once];
+    typename On::Vector nothing{};
     clear_flags();
     On::take(sums, rests, p, count, ahead);
     repeat<On::chains>([&](int c) FW_INLINED {
+      nothing += sums[c] - sums[c];  // the flags are told of no sum that has left the range
       store(numbers + c * On::N, Pack<double, On::N>{{sums[c] - anchor}});
       store(numbers + On::at_once + c * On::N, Pack<double, On::N>{{rests[c]}});
     });
     settle(numbers);
-    if (lost_bits()) return false;
+    if (lost_bits() || lanes_where(nothing != 0)) return false;
     add_halved(sum, numbers, On::at_once);
     add_halved(sum, numbers + On::at_once, On::at_once);
     return true;

@@ -8,7 +8,7 @@ namespace foldwise::FOLDWISE_ISA {
 // Elements that lie one after the other are added in one of four ways:
 //   plainly            parts of doubles, under one check of the flags; float16 by weights, or in words of 32 bits, or on levels, which hold all
 //                      of them; bfloat16 in floats; no squares for which a grid takes as little
-//   counted            in one unit, by integers or by two doubles each, or few in a double, when they are some forty binades apart
+//   counted            in one unit, by integers or by two doubles each, few in a double, or on one anchor, when they are some forty binades apart
 //   on a grid          all of them cut at the same places: other numbers as far apart, or farther
 //   by bits            one after the other, by their signs and exponents
 template <class F>

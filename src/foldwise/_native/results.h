@@ -141,18 +141,34 @@ FOLDWISE_EACH_VALUE(FOLDWISE_ELSEWHERE)
 
 constexpr int64_t stream_bytes = 16 << 20;  // outputs beyond this bypass them
 
+// To where a vector of this size begins.
 template <class Vector>
 FW_INLINE void stream_vector(char* to, Vector v) {
-  static_assert(sizeof v == vector_bytes);
 #if defined(__AVX512F__)
-  _mm512_stream_si512((__m512i*)to, (__m512i)v);
-#elif defined(__AVX2__)
-  _mm256_stream_si256((__m256i*)to, (__m256i)v);
-#elif defined(__x86_64__)
+  if constexpr (sizeof v == 64) return _mm512_stream_si512((__m512i*)to, (__m512i)v);
+  else
+#endif
+#if defined(__AVX2__)
+  if constexpr (sizeof v == 32) return _mm256_stream_si256((__m256i*)to, (__m256i)v);
+  else
+#endif
+#if defined(__x86_64__)
   _mm_stream_si128((__m128i*)to, (__m128i)v);
 #else
-  std::memcpy(to, &v, vector_bytes);
+  std::memcpy(to, &v, sizeof v);
 #endif
+}
+// A pack's results, as soon as they are made, where a vector of them is not less than what passes the caches.
+template <class Out, class A>
+constexpr bool streams_packs = std::is_same_v<Out, A> || (std::is_same_v<Out, float> && std::is_same_v<A, double> && vector_bytes > 16);
+template <class Out, class A, int N>
+FW_INLINE void stream_pack(Out* to, const Pack<A, N>& a) requires streams_packs<Out, A> {
+  constexpr int W = Pack<A, N>::width;
+  repeat<Pack<A, N>::chunks>([&](int c) FW_INLINED {
+    char* const here = reinterpret_cast<char*>(to + c * W);
+    if constexpr (std::is_same_v<Out, A>) stream_vector(here, a.v[c]);
+    else stream_vector(here, rounded_to_floats(a.v[c]));
+  });
 }
 
 // So many bytes, a multiple of a line of cache, to where one begins.

@@ -52,12 +52,13 @@ struct ScanLines : ScanWork<F> {
 
   // One segment in either arithmetic, and the carry moved past it.
   template <class T>
-  FW_OUTLINE void scan_segment(const S* in, int64_t n, Carry& carry, T* to, Flow* flow = nullptr) {
+  FW_OUTLINE void scan_segment(const S* in, int64_t n, Carry& carry, T* to, Flow* flow = nullptr, bool past_caches = false) {
     const auto scanned = [&]<class G>(G) FW_INLINED {
       Judge judge{plan.finish};
       A newest{};
       if (flow) flow->begin();
-      const int64_t most = flow ? Flow::step : n;
+      constexpr int64_t kilobyte_of_results = 1024 / sizeof(T);  // which leaves as it is made; in the first cache less should wait
+      const int64_t most = !flow ? n : past_caches ? kilobyte_of_results : Flow::step;
       AccOf<G, P> last = begun<G>(carry);
       for (int64_t first = 0; first < n; first += most) {
         const int64_t some = std::min(most, n - first);
@@ -65,8 +66,11 @@ struct ScanLines : ScanWork<F> {
         last = Work::template scan_packs<G>(in + first, some, [&](int64_t i, const AccOf<G, P>& local, auto whole) FW_INLINED {
           const Pack<A, P> y = carry.template emit<G>(local, judge);
           newest = y[P - 1];
-          if (whole) store(to + first + i, y);
-          else store_some(to + first + i, y, some - i);
+          if (!whole) return store_some(to + first + i, y, some - i);
+          if constexpr (streams_packs<T, A>) {
+            if (past_caches) return stream_pack(to + first + i, y);
+          }
+          store(to + first + i, y);
         }, last);
       }
       if (canonical_from_here(to, n, newest) && flow) flow->begin();
@@ -152,6 +156,12 @@ struct ScanLines : ScanWork<F> {
     }
   }
 
+  // Whether a pack goes past the caches as it is, and need not wait in the first one. (On AMD's processors that was not measured.)
+  bool leaves_at_once(const char* out) const {
+    return streams_packs<Out, A> && direct_out && !zen3 && !zen4 && !zen5 &&
+           reinterpret_cast<std::uintptr_t>(out) % (P * sizeof(Out)) == 0;
+  }
+
   void scan_segment_at(const Place& at, int64_t segment, Carry& carry, int64_t distance = prefetch_distance) {
     alignas(64) S gathered[segment_size];
     const int64_t n = segment_length(segment);
@@ -163,6 +173,10 @@ struct ScanLines : ScanWork<F> {
     if (flows) {
       const bool comes = streaming && !plan.nest_rank && std::abs(plan.along.x) <= 64;
       if (reversed_out) out -= (n - 1) * static_cast<int64_t>(sizeof(Out));
+      if (streaming && leaves_at_once(out)) {
+        Flow flow(*this, x, piecewise ? gathered : nullptr, comes ? distance : 0, n, nullptr);
+        return scan_segment(in, n, carry, reinterpret_cast<Out*>(out), &flow, true);
+      }
       // What the last results share a line with waits for memory: it had better come before they are there.
       if (streaming) __builtin_prefetch(reversed_out ? out : out + (n - 1) * static_cast<int64_t>(sizeof(Out)), 1, 3);
       Flow flow(*this, x, piecewise ? gathered : nullptr, comes ? distance : 0, n, streaming ? out : nullptr);
