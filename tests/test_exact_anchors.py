@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from exact_calls import exactly_folded
 
+KINDS = ("alike", "turning", "all alike", "normal", "larger", "largest", "far below", "nothing")
+
 
 @pytest.mark.parametrize("count", [5119, 9300, 70_001])
-@pytest.mark.parametrize("kind", ["alike", "turning", "all alike", "normal", "larger", "largest", "far below", "nothing"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_floats_in_cache(kind: str, count: int) -> None:
     """They take their anchor away, are larger, or leave more bits of it than a float has."""
     rng = exact_calls.generator("anchor", kind, count)
@@ -44,7 +46,7 @@ def test_floats_in_cache(kind: str, count: int) -> None:
 
 @pytest.mark.parametrize("exponent", range(-3, 16))
 def test_doubles_whose_sums_leave_the_range_without_a_rounding(exponent: int) -> None:
-    """If this is the anchor's, the sums of two lanes come to nothing, and in the end beyond all doubles; no step is inexact."""
+    """If this is the anchor's, two lanes come to nothing, and in the end beyond all doubles, and no step is inexact."""
     rng = exact_calls.generator("beyond", exponent)
     x = np.ldexp(rng.uniform(1, 2, (256, 64)), rng.integers(-40, 0, (256, 64))) * rng.choice([-1, 1], (256, 64))
     x[:, 7:9] = 0
@@ -56,8 +58,7 @@ def test_doubles_whose_sums_leave_the_range_without_a_rounding(exponent: int) ->
 @pytest.mark.parametrize("anchor", [24, -24, 48, -48])
 def test_floats_whose_sums_leave_the_range_without_a_rounding(anchor: float) -> None:
     """The same of floats, whose anchor the size and the sign of the first choose."""
-    x = np.tile(np.float32([0.75, 0.625]), 6600) * np.sign(np.float32(anchor))
-    x = x * np.float32(abs(anchor) / 24)
+    x = np.tile(np.array([0.75, 0.625], np.float32) * np.float32(anchor / 24), 6600)
     for last, sign in ((-1, 1), (-2, -1)):  # of two lanes
         x[last::-128] = 0
         x[[last - 10 * 128, last - 5 * 128, last]] = -anchor, sign * 2.0**127, sign * 2.0**127

@@ -150,7 +150,7 @@ def test_running_products_down_columns(dtype: str, scale: float, threads: int) -
 @pytest.mark.parametrize("fold", ["cumsum", "cumprod", "cummax"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
 def test_running_results_that_pass_the_caches(fold: str, dtype: str) -> None:
-    """At once where they begin on a vector, or by way of the first cache: the same bits as of fewer, which stay in the caches."""
+    """At once where they begin on a vector, or by way of the first cache: the bits of fewer, which stay in caches."""
     kind = cases.dtype_of(dtype)
     count = (17 << 20) // kind.itemsize + 77
     x = np.random.default_rng(12).uniform(0.9, 1.1, count)
