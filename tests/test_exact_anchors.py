@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from exact_calls import exactly_folded
 
-KINDS = ("alike", "turning", "all alike", "normal", "larger", "largest", "far below", "nothing")
+KINDS = ("alike", "turning", "all alike", "normal", "larger", "largest", "far below", "whole", "nothing")
 
 
-@pytest.mark.parametrize("count", [5119, 9300, 70_001])
+@pytest.mark.parametrize("count", [5400, 9300, 70_001])
 @pytest.mark.parametrize("kind", KINDS)
 def test_floats_in_cache(kind: str, count: int) -> None:
     """They take their anchor away, are larger, or leave more bits of it than a float has."""
@@ -29,6 +29,9 @@ def test_floats_in_cache(kind: str, count: int) -> None:
         x[4500:4600] = -np.finfo(np.float32).max
     elif kind == "far below":
         x[2000::7] = np.ldexp(x[2000::7], -120)
+    elif kind == "whole":  # and all that is lost is of the anchor
+        x = np.rint(4 * x)
+        x[[4000, 4300, 4301]] = 2.0**30, 2.0**28, -(2.0**31)
     elif kind == "nothing":
         x[:1500] = 0
     for start in (0, 1, 7, 16):  # wherever a line of cache begins
