@@ -44,7 +44,6 @@ class FloatsOnAnchors {
   using Vector = Floats::Vector;
   using Some = Pack<double, native<double>>;
   static constexpr int N = floats_at_once, looked_at = 256;
-  static constexpr int64_t at_once = 16 * On::at_once;  // before what is left has too many bits
 
   // Sums of like signs move away from it. The flags are told of nothing, whenever that is computed.
   static float anchor_of(const float* p, int64_t count) {
@@ -70,7 +69,7 @@ class FloatsOnAnchors {
   const float anchor_;
 
  public:
-  static constexpr int64_t fewest = 4096;
+  static constexpr int64_t fewest = 8192, at_once = 16 * On::at_once;  // before what is left has too many bits
 
   FloatsOnAnchors(const float* p, int64_t count) : anchor_(anchor_of(p, count)) {}
   bool suits() const { return std::fabs(anchor_) > least && std::fabs(anchor_) < most; }

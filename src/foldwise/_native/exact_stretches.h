@@ -100,8 +100,8 @@ class Stretches {
       if constexpr (starts_in_floats<F> || starts_on_anchors<F>) {
         if (goes_in_floats(count, ahead) && !std::exchange(stopped_, false) && floats_.lasts()) {
           const int64_t done = add_in_floats(sum, p, count, ahead);
-          plainly_ = floats_.learn(done > 0);
-          stopped_ = plainly_ && done < count && !floats_.learn(false);
+          plainly_ = floats_.learn(done > 0 && (starts_in_floats<F> || done == count)) || done > 0;
+          stopped_ = plainly_ && done < count && (!starts_in_floats<F> || !floats_.learn(false));
           if (plainly_) return done;
         }
         count = std::min(count, span);
@@ -115,18 +115,18 @@ class Stretches {
   static int64_t add_in_floats(Tally<F>& sum, const S* p, int64_t count, const Ahead& ahead) {
     if constexpr (starts_on_anchors<F>) {
       const FloatsOnAnchors<F> on_anchors(p, count);
-      return on_anchors.suits() ? add_spans(sum, p, count, on_anchors) : 0;
+      return on_anchors.suits() ? add_spans<4096>(sum, p, count, FloatsOnAnchors<F>::at_once, on_anchors) : 0;
     } else {
-      return add_spans(sum, p, count, [&](const S* some, int64_t so_many) FW_INLINED { return sums_by_floats(some, so_many, ahead); });
+      return add_spans<span>(sum, p, count, span, [&](const S* some, int64_t so_many) FW_INLINED { return sums_by_floats(some, so_many, ahead); });
     }
   }
-  template <class Sums>
-  static FW_INLINE int64_t add_spans(Tally<F>& sum, const S* p, int64_t count, const Sums& sums) {
+  template <int64_t most, class Sums>
+  static FW_INLINE int64_t add_spans(Tally<F>& sum, const S* p, int64_t count, int64_t first, const Sums& sums) {
     Pack<double, W> all = splat<double, W>(0.0);
     int64_t done = 0;
     clear_flags();
     for (int64_t some; done < count; done += some) {
-      some = std::min(span, count - done);
+      some = up_to_a_line(p + done, done ? most : first, count - done);
       const auto more = all + sums(p + done, some);
       settle(&more);
       if (lost_bits()) break;
