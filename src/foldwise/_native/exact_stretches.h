@@ -7,7 +7,7 @@ namespace foldwise::FOLDWISE_ISA {
 
 // Elements that lie one after the other are added in one of four ways:
 //   plainly            parts of doubles, under one check of the flags; float16 by weights, or in words of 32 bits, or on levels, which hold all
-//                      of them; bfloat16 in floats; no squares for which a grid takes as little
+//                      of them; bfloat16 in floats, float32 in cache on an anchor; no squares for which a grid takes as little
 //   counted            in one unit, by integers or by two doubles each, few in a double, or on one anchor, when they are some forty binades apart
 //   on a grid          all of them cut at the same places: other numbers as far apart, or farther
 //   by bits            one after the other, by their signs and exponents
@@ -100,8 +100,9 @@ class Stretches {
       if constexpr (starts_in_floats<F> || starts_on_anchors<F>) {
         if (goes_in_floats(count, ahead) && !std::exchange(stopped_, false) && floats_.lasts()) {
           const int64_t done = add_in_floats(sum, p, count, ahead);
-          plainly_ = floats_.learn(done > 0 && (starts_in_floats<F> || done == count)) || done > 0;
-          stopped_ = plainly_ && done < count && (!starts_in_floats<F> || !floats_.learn(false));
+          plainly_ = done > 0;
+          if (starts_in_floats<F> && plainly_) floats_.learn(true);  // however soon it stopped; what an anchor does not suit, it seldom does later
+          stopped_ = !floats_.learn(done == count) && plainly_;
           if (plainly_) return done;
         }
         count = std::min(count, span);
