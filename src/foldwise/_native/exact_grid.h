@@ -6,11 +6,6 @@
 namespace foldwise::FOLDWISE_ISA {
 
 // All of four vectors together, in an order that is every ISA's own.
-template <class A, int N>
-FW_INLINE A summed(const Pack<A, N>& a) {
-  if constexpr (N == 1) return a[0];
-  else return summed(lower(a) + upper(a));
-}
 template <class Vector>
 FW_INLINE double summed(const Vector (&four)[4]) {
   return summed(Pack<double, native<double>>{{(four[0] + four[1]) + (four[2] + four[3])}});

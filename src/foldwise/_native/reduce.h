@@ -5,8 +5,19 @@
 #include "exact_reduce.h"
 #include "sequence.h"
 #include "short_rows.h"
+#include "short_sums.h"
 
 namespace foldwise::FOLDWISE_ISA {
+
+// Sums into 64 bits are of shorter integers, too.
+template <class F> constexpr bool takes_short = std::is_same_v<F, Sum<int64_t, int64_t>>;
+template <class F>
+FW_OUTLINE bool reduce_short(const ReducePlan& plan) {
+  const ReduceWork<F> work(plan);
+  return add_short(plan, [&](const int64_t* totals, int64_t count, char* out, int64_t stride) {
+    return work.template write_row<F>(out, stride, count, 0, 0, [&](int64_t v) FW_INLINED { return Terms<F>::load(totals + v * Terms<F>::W); });
+  });
+}
 
 template <class F>
 bool reduce(const ReducePlan& plan) {
@@ -14,6 +25,9 @@ bool reduce(const ReducePlan& plan) {
   if constexpr (is_exact<F>) {
     return reduce_exactly<F>(plan);
   } else {
+    if constexpr (takes_short<F>) {
+      if (adds_short(plan)) return reduce_short<F>(plan);
+    }
     if (plan.shape == Shape::columns) {
       if constexpr (!F::heavy && !one_way<F>) {
         if (ColumnsInStep<F> in_step(plan); in_step.suits()) return in_step.run();

@@ -234,6 +234,12 @@ template <class T, int N> FW_INLINE Pack<T, N / 2> upper(const Pack<T, N>& a) {
   }
   return r;
 }
+// All elements together, the halves first.
+template <class T, int N>
+FW_INLINE T summed(const Pack<T, N>& a) {
+  if constexpr (N == 1) return a[0];
+  else return summed(lower(a) + upper(a));
+}
 
 template <class T, int N> FW_INLINE Pack<T, 2 * N> joined_halves(const Pack<T, N>& a, const Pack<T, N>& b) {
   return {{pick<2 * N>(a.v[0], b.v[0], [](int i) { return i; })}};
