@@ -54,6 +54,7 @@ LAYOUTS = (
     Layout("rows of 64",   (250_000, 64),     (1,)),
     Layout("rows of 200",  (80_000, 200),     (1,),                   quick=(80_000, 200)),
 )
+SHORT = ("int8", "uint8", "int16", "bool")  # of integers that are summed into 64 bits
 BESIDE_ONLY = ("cumprod", "short cumsum")
 EXACT = tuple(operation.name for operation in OPERATIONS if operation.exact)
 WIDE = ("float32", "float64", "bfloat16")  # floats of more than 40 binades
@@ -63,7 +64,9 @@ BESIDE = (  # (layout, operations, dtypes) beside the frozen core
     (Layout("small",       (256, 512),        (1, 0), quick=(256, 512)),     ("short cumsum",), ("int32",)),
     (Layout("flat",        (2**26,),          (0,), quick=(2**24,)),         ("short cumsum",), ("int32",)),
     (Layout("matrix",      (4096, 16384),     (0, 1), quick=(2048, 8192)),   ("short cumsum",), ("int32",)),
-    (Layout("matrix",      (4096, 16384),     (0, 1)),     ("sum",),     ("int8", "uint8", "bool")),
+    (Layout("flat",        (2**26,),          (0,)),       ("sum",),     SHORT),
+    (Layout("matrix",      (4096, 16384),     (0, 1)),     ("sum",),     SHORT),
+    (Layout("pixels",      (400, 224, 224, 3), ((0, 1, 2),)), ("sum",),  ("uint8",)),
     (Layout("matrix",      (4096, 16384),     (1,)),       ("cumsum",),  ("int8", "uint8")),
     (Layout("rows of 8",   (2_000_000, 8),    (1,)),       ("sum",),     ("float32", "float64", "bfloat16")),
     (Layout("tiny",        (64,),             (0,), quick=(64,)),    EXACT, FLOATS),

@@ -36,6 +36,7 @@ GUIDES: Final = {
     "exact": "Sums rounded once, in any order; accumulators that merge; how good a sum is.",
     "performance": "How fast it is beside others, and how that is measured.",
     "kernels": "Why the kernels look as they do: what made them faster.",
+    "exact-kernels": "Why exact sums are made as they are, and what made them faster.",
     "tried": "What was tried for the kernels and did not help.",
     "architecture": "The map of the code.",
 }
