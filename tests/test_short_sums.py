@@ -20,6 +20,7 @@ LINES = (1, 15, 47, 48, 63, 64, 65, 255, 1000, 4095, 4096, 4111, 8193, 16_384, 1
 ROWS = (1, 2, 3, 4, 5, 255, 256, 257, 513, 2000)
 COLUMNS = (1, 2, 3, 10, 15, 16, 17, 63, 64, 65, 130, 511, 512, 1000, 2047, 2049, 4100)
 MANY_ROWS = ((65_537, 5), (65_536 * 2 + 1, 33))
+MANY = (((100_003,), 0), ((40, 9000), 1), ((3, 70_001), 1), ((70_001, 3), 0), ((3000, 200), 0), ((3000, 90), 1))
 NESTS = (
     ((7, 60, 50), (0, 2)),
     ((9, 5, 49), (0, 2)),
@@ -52,6 +53,15 @@ def check(x: Array, axis: int | tuple[int, ...] | None) -> None:
     exact = x.astype(np.int64).sum(axis=axis)
     assert np.array_equal(fw.sum(x, axis), exact), (x.dtype, x.shape, x.strides, axis)
     assert np.array_equal(fw.mean(x, axis), exact / (x.size // exact.size)), (x.dtype, x.shape, x.strides, axis)
+
+
+def check_many(dtype: str) -> None:
+    """Several folds of one array, which take turns."""
+    folds = ["max", "sum", "min", "mean"]
+    for shape, axis in (*MANY, *NESTS):
+        for x in fillings(dtype, *shape):
+            for each, found in zip(folds, fw.reduce_many(x, folds, axis=axis), strict=True):
+                assert np.array_equal(found, getattr(fw, each)(x, axis)), (each, x.dtype, shape, axis)
 
 
 def check_lines(dtype: str) -> None:
@@ -92,6 +102,7 @@ for threads in 1, 3:
     test.check_lines({dtype!r})
     test.check_columns({dtype!r})
     test.check_nests({dtype!r})
+    test.check_many({dtype!r})
 """
     processes.output("-c", script, FOLDWISE_ISA=isa)
 

@@ -9,8 +9,11 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
-// Sums into 64 bits are of shorter integers, too.
-template <class F> constexpr bool takes_short = std::is_same_v<F, Sum<int64_t, int64_t>>;
+// Sums of shorter integers by themselves; one of a company takes lines that are not short as a sequence, in step with the others.
+inline bool adds_short(const ReducePlan& plan) {
+  const bool at_once = plan.shape == Shape::columns || (plan.shape == Shape::rows && plan.count * item_size(plan.source.dtype) <= small_unit_bytes);
+  return (!plan.company || at_once) && ShortTotals::suit(plan);
+}
 template <class F>
 FW_OUTLINE bool reduce_short(const ReducePlan& plan) {
   const ReduceWork<F> work(plan);

@@ -273,7 +273,7 @@ struct Sequence : ReduceWork<F> {
   static constexpr SequenceFold told{
       size, effort, T::block, step, sizeof(Open), L / W * static_cast<int64_t>(sizeof(CarefulAcc)),
       Open::plain_tiles * (L / W) * static_cast<int64_t>(sizeof(Acc)), open, take, fetch, end, join_tiles,
-      finish, read, static_lanes != 0, part, std::is_floating_point_v<A>, give};
+      finish, read, static_lanes != 0, takes_short<F>, part, std::is_floating_point_v<A>, give};
 };
 
 }  // namespace foldwise::FOLDWISE_ISA

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "lines.h"
+#include "short_sums.h"
 
 namespace foldwise::FOLDWISE_ISA {
 
@@ -52,7 +53,6 @@ struct SequenceTaker : Taker {
 };
 
 constexpr int64_t side_by_side_bytes = 256 << 10;
-constexpr int64_t small_unit_bytes = 8 << 10;  // what one of a company does at once
 constexpr int64_t turn_bytes = 2048;           // of elements that do not lie in order
 constexpr int64_t company_chunk_bytes = 1 << 20;
 constexpr int64_t room_on_stack = 4 << 10;  // where each of a company keeps what short rows leave: its own costs them a third of their time
@@ -67,6 +67,7 @@ struct Sequences {
   const Axis line;  // the innermost one that is folded
   Axis elements[max_rank];  // the folded ones, of interleaved sequences as if they were one
   const bool as_they_lie;
+  const std::optional<ShortTotals> totals;
   const int64_t tile_bytes, plain_bytes;
   int64_t units = 1;
   std::atomic<bool> fits{true};
@@ -82,6 +83,7 @@ struct Sequences {
         unit_rank(one ? p.kept_rank : p.kept_rank - 1),
         line(p.fold_rank ? p.fold[p.fold_rank - 1] : Axis{1, f.item, 0, 0}),
         as_they_lie(p.source.direct && line.x == k * f.item && (p.fold_rank <= 1 || lines_are_long(f))),
+        totals(f.adds && ShortTotals::suit(p) ? std::optional<ShortTotals>(p) : std::nullopt),
         tile_bytes(f.tile * k),
         plain_bytes(f.plain_room * k) {
     for (int a = 0; a < unit_rank; ++a) units *= plan.kept[a].size;
@@ -110,6 +112,7 @@ struct Sequences {
       }
       return;
     }
+    if (totals) return visit_total(x, first, count, visit);
     const auto sequences = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(k)));
     const int64_t step = k * fold.item, most = std::max(fold.lanes, fold.block / sequences);
     const Room gathered(most * step);
@@ -133,6 +136,16 @@ struct Sequences {
       if (!visit(gathered.begin(), some, nullptr)) return;
       count -= some;
     }
+  }
+
+  // In place of elements what they come to, in a step of which nothing else is there.
+  void visit_total(const char* x, int64_t first, int64_t count, Visit visit) const {
+    const Room step(fold.lanes * k * fold.item);
+    auto* const sums = reinterpret_cast<uint64_t*>(step.begin());
+    std::fill_n(sums, fold.lanes * k, 0);
+    if (k == 1) totals->of_lines(x, 0, 1, first, first + count, fetches ? sequence_prefetch_distance() : 0, sums);
+    else totals->of_rows(x, k, first, first + count, sums);
+    visit(step.begin(), fold.lanes, nullptr);
   }
 
   // So many elements of lines that lie apart. Whole lines are a fixed distance apart as long as the axis outside does not end.

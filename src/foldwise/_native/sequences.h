@@ -6,6 +6,8 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
+constexpr int64_t small_unit_bytes = 8 << 10;  // of a sequence that one of a company folds at once
+
 // A walk shows elements first..first + count - 1: visit(p, some, next) for each stretch, `next` being where memory goes on
 // after it. (A fold that is to fetch nothing is given none.) It ends where a visit says that no more is wanted. Elements are
 // those of `k` sequences, where they lie interleaved.
@@ -25,6 +27,7 @@ struct SequenceFold {
   bool (*finish)(const ReducePlan& plan, const void* reduction, char* tile, int64_t k, char* out);
   void (*read)(const void* reduction, char* to, Cursor& from, int64_t count);
   bool anywhere = false;                    // whether a stretch may begin in the middle of a step
+  bool adds = false;                        // 64-bit integers, so that totals of shorter ones serve as well
 
   // Where there is a loop for several: its part, whether it accumulates floats, and a span of elements that the loop took, if they
   // raised nothing that plain arithmetic is not good for.

@@ -11,10 +11,8 @@ namespace {
 
 constexpr int64_t block = 16384;                      // elements of lines that threads may share
 constexpr int64_t rows_at_once = 256;                 // of columns: as many bytes as lanes hold
-constexpr int64_t strip_columns = 2048;               // whose lanes stay in the first cache
 constexpr int64_t narrow = 512, some_columns = 1024;  // rows that are shorter are taken several at a time
 constexpr int64_t least_line = 48, least_row = 16;    // elements; fewer are converted in as little time
-constexpr int64_t beyond = native<int64_t>;           // so many results are more than a vector of them
 constexpr int64_t side_by_side = 4;                   // rows
 
 // Words by twos: every second one, and those between, each in lanes twice as wide, which hold some hundreds of bytes before they
@@ -41,7 +39,7 @@ struct ShortWords {
     return (Lanes)x;
   }
   FW_INLINE Lanes at(const Word* p) const { return of(load_vector<Word, N>(p)); }
-  FW_INLINE Lanes some(const Word* p, int64_t count) const { return of(load_some<Word, N>(p, static_cast<int>(count), Word{0}).v[0]); }
+  FW_OUTLINE Lanes some(const Word* p, int64_t count) const { return of(load_some<Word, N>(p, static_cast<int>(count), Word{0}).v[0]); }
 
   static FW_INLINE void add(Lanes& evens, Lanes& odds, Lanes both) {
     evens += even(both);
@@ -66,7 +64,7 @@ struct ShortWords {
     do {
       int64_t here = std::min(vectors, std::exchange(room, held));
       vectors -= here;
-      const auto next = [&] FW_INLINED {
+      const auto next = [&]() FW_INLINED {
         if (ahead) ask_for(p, ahead);
         add(evens, odds, at(p));
         p += N;
@@ -100,19 +98,15 @@ struct ShortWords {
       Lane sums[N];
       store_vector(sums, pick<N / 2>(lanes[0], lanes[1], [](int i) { return i % 2 * (N / 2) + i / 2; }));
       store_vector(sums + N / 2, pick<N / 2>(lanes[0], lanes[1], [](int i) { return i % 2 * (N / 2) + N / 4 + i / 2; }));
-      const int64_t here = std::min<int64_t>(N, columns - c);
-      for (int64_t i = 0; i < here; ++i) totals[c + i] += sums[i];
+      constexpr int W = native<uint64_t>;
+      if (c + N <= columns) {
+#pragma GCC unroll 1
+        for (int i = 0; i < N; i += W) store(totals + c + i, load<uint64_t, W>(totals + c + i) + load<uint64_t, W>(sums + i));
+      } else {
+        for (int64_t i = 0; i < columns - c; ++i) totals[c + i] += sums[i];
+      }
     }
   }
-};
-
-// What is done with lines and rows, whatever words they are of.
-struct ShortLoops {
-  int64_t size;
-  uint64_t least;
-  bool truths;
-  void (*add_lines)(const ShortLoops& loops, const char* p, int64_t stride, int64_t lines, int64_t count, int64_t ahead, uint64_t* totals);
-  void (*add_rows)(const ShortLoops& loops, const char* const* rows, int64_t count, int64_t columns, char* lanes, uint64_t* totals);
 };
 
 template <class Word>
@@ -128,8 +122,6 @@ ShortLoops loops_of(bool is_signed, bool truths) {
           }};
 }
 
-bool is_short(Dtype dtype) { return dtype == Dtype::boolean || (!is_float(dtype) && item_size(dtype) < 4) || dtype == Dtype::uint32; }
-
 ShortLoops loops_for(Dtype dtype) {
   const bool truths = dtype == Dtype::boolean, is_signed = !truths && dtype < Dtype::uint8;
   switch (item_size(dtype)) {
@@ -139,38 +131,82 @@ ShortLoops loops_for(Dtype dtype) {
   }
 }
 
-class ShortSums {
-  const ReducePlan& plan_;
-  const FinishTotals finish_;
-  const ShortLoops loops_;
-  const Axis& kept_;
-  const int64_t size_, ahead_;
-  std::atomic<bool> fits_{true};
+bool is_short(Dtype dtype) { return dtype == Dtype::boolean || (!is_float(dtype) && item_size(dtype) < 4) || dtype == Dtype::uint32; }
 
- public:
-  ShortSums(const ReducePlan& plan, FinishTotals finish)
-      : plan_(plan),
-        finish_(finish),
-        loops_(loops_for(plan.source.dtype)),
-        kept_(innermost_kept(plan)),
-        size_(loops_.size),
-        ahead_(plan.count * plan.outputs * size_ > (3 << 19) ? sequence_prefetch_distance() : 0) {}
+}  // namespace
 
-  bool run() {
-    if (plan_.shape == Shape::rows) add_rows();
-    else add_columns();
-    return fits_;
+bool ShortTotals::suit(const ReducePlan& plan) {
+  if (!is_short(plan.source.dtype) || plan.source.swapped || plan.source.mask || !plan.fold_rank) return false;
+  const int64_t size = item_size(plan.source.dtype);
+  const Axis &kept = innermost_kept(plan), &fold = plan.fold[plan.fold_rank - 1];
+  if (plan.shape == Shape::rows) return fold.x == size && fold.size >= least_line;
+  return kept.x == size && (kept.size >= least_row || (plan.fold_rank == 1 && fold.x == kept.size * size));
+}
+
+ShortTotals::ShortTotals(const ReducePlan& plan) : plan_(plan), loops_(loops_for(plan.source.dtype)) {}
+
+void ShortTotals::of_lines(const char* x, int64_t apart, int64_t lines, int64_t first, int64_t last, int64_t ahead, uint64_t* totals) const {
+  std::fill_n(totals, lines, -loops_.least * static_cast<uint64_t>(last - first));
+  Cursor from(plan_.fold, plan_.fold_rank, x, nullptr, first);
+  for (int64_t some; first < last; first += some, from.advance(some)) {
+    some = std::min(last - first, from.left_in_line());
+    loops_.add_lines(loops_, from.x, apart, lines, some, ahead, totals);
   }
+}
 
- private:
-  Cursor place(int rank, int64_t position) const { return Cursor(plan_.kept, rank, plan_.source.x, nullptr, position); }
+void ShortTotals::of_rows(const char* x, int64_t columns, int64_t first, int64_t last, uint64_t* totals) const {
+  const int64_t rows = last - first;
+  const bool adjoin = plan_.fold_rank == 1 && plan_.fold[0].x == columns * loops_.size;
+  const int64_t together = adjoin && columns < narrow ? std::clamp<int64_t>(some_columns / columns, 1, std::max<int64_t>(rows / least_row, 1)) : 1;
+  const int64_t width = columns * together;
+  std::fill_n(totals, columns, -loops_.least * static_cast<uint64_t>(rows));
+  uint64_t wide[some_columns] = {};
+  uint64_t* const all = together > 1 ? wide : totals;
+  const Room lanes((width * loops_.size + vector_bytes) * 2);
+  Cursor from(plan_.fold, plan_.fold_rank, x, nullptr, first);
+  const char* at[rows_at_once];
+  const auto add = [&](int64_t some, int64_t here) { loops_.add_rows(loops_, at, some, here, lanes.begin(), all); };
+  for (int64_t left = rows / together; left;) {
+    const int64_t some = std::min(rows_at_once, left);
+    for (int64_t r = 0; r < some; ++r, from.advance(together)) at[r] = from.x;
+    add(some, width);
+    left -= some;
+  }
+  if (const int64_t rest = rows % together) {
+    at[0] = from.x;
+    add(1, rest * columns);
+  }
+  for (const uint64_t* some = wide; together > 1 && some < wide + width; some += columns) {
+    for (int64_t c = 0; c < columns; ++c) totals[c] += some[c];
+  }
+}
+
+namespace {
+
+constexpr int64_t strip_columns = 2048;      // whose lanes stay in the first cache
+constexpr int64_t beyond = native<int64_t>;  // so many results are more than a vector of them
+
+struct ShortSums : ShortTotals {
+  const ReducePlan& plan;
+  const FinishTotals end;
+  const Axis& kept;
+  const int64_t size, ahead;
+  std::atomic<bool> fits{true};
+
+  ShortSums(const ReducePlan& p, FinishTotals finish)
+      : ShortTotals(p),
+        plan(p),
+        end(finish),
+        kept(innermost_kept(p)),
+        size(item_size(p.source.dtype)),
+        ahead(p.count * p.outputs * size > (3 << 19) ? sequence_prefetch_distance() : 0) {}
+
+  Cursor place(int rank, int64_t position) const { return Cursor(plan.kept, rank, plan.source.x, nullptr, position); }
 
   // There is room beyond them.
   void finish(uint64_t* totals, int64_t count, char* out, int64_t stride) {
-    const uint64_t below = loops_.least * static_cast<uint64_t>(plan_.count);
-    for (int64_t i = 0; i < count; ++i) totals[i] -= below;
     std::fill_n(totals + count, beyond, 0);
-    if (!finish_(reinterpret_cast<const int64_t*>(totals), count, out, stride)) fits_.store(false, std::memory_order_relaxed);
+    if (!end(reinterpret_cast<const int64_t*>(totals), count, out, stride)) fits.store(false, std::memory_order_relaxed);
   }
 
   static void join(char* tile, const char* parts, int64_t chunks, int64_t columns, int64_t apart) {
@@ -183,90 +219,57 @@ class ShortSums {
     }
   }
 
-  // Elements first..last - 1 of what each of so many neighbouring outputs folds.
-  void add_lines(const char* x, int64_t outputs, int64_t first, int64_t last, uint64_t* totals) const {
-    std::fill_n(totals, outputs, 0);
-    Cursor from(plan_.fold, plan_.fold_rank, x, nullptr, first);
-    for (int64_t some; first < last; first += some, from.advance(some)) {
-      some = std::min(last - first, from.left_in_line());
-      loops_.add_lines(loops_, from.x, kept_.x, outputs, some, ahead_, totals);
-    }
-  }
-
   void add_rows() {
-    const Units units{plan_.outputs, plan_.count * size_, (plan_.count + block - 1) / block, sizeof(uint64_t)};
-    if (units.are_whole(plan_)) {
-      return divide(plan_, units.count, units.bytes, [&](int64_t first, int64_t last) {
+    const Units units{plan.outputs, plan.count * size, (plan.count + block - 1) / block, sizeof(uint64_t)};
+    if (units.are_whole(plan)) {
+      return divide(plan, units.count, units.bytes, [&](int64_t first, int64_t last) {
         constexpr int64_t most = 128;
         uint64_t totals[most + beyond];
-        Cursor at = place(plan_.kept_rank, first);
+        Cursor at = place(plan.kept_rank, first);
         for (int64_t some; first < last; first += some, at.advance(some)) {
           some = std::min({most, last - first, at.left_in_line()});
-          add_lines(at.x, some, 0, plan_.count, totals);
-          finish(totals, some, plan_.sink.out + at.out, kept_.out);
+          of_lines(at.x, kept.x, some, 0, plan.count, ahead, totals);
+          finish(totals, some, plan.sink.out + at.out, kept.out);
         }
       });
     }
-    units.fold_each(plan_,
+    units.fold_each(plan,
                     [&](int64_t unit, int64_t first, int64_t last, char* tile) {
-                      add_lines(place(plan_.kept_rank, unit).x, 1, first * block, std::min(plan_.count, last * block), reinterpret_cast<uint64_t*>(tile));
+                      of_lines(place(plan.kept_rank, unit).x, 0, 1, first * block, std::min(plan.count, last * block), ahead,
+                               reinterpret_cast<uint64_t*>(tile));
                     },
                     [](int64_t, char* tile, const char* parts, int64_t chunks) { join(tile, parts, chunks, 1, 1); },
                     [&](int64_t unit, char* tile) {
                       uint64_t totals[1 + beyond] = {*reinterpret_cast<const uint64_t*>(tile)};
-                      finish(totals, 1, plan_.sink.out + place(plan_.kept_rank, unit).out, 0);
+                      finish(totals, 1, plan.sink.out + place(plan.kept_rank, unit).out, 0);
                     });
   }
 
-  // Strips of columns; of narrow ones that adjoin, several rows are one.
   void add_columns() {
-    const int64_t columns = kept_.size, rows = plan_.count;
-    const bool adjoin = plan_.fold_rank == 1 && plan_.fold[0].x == columns * size_;
-    const int64_t together = adjoin && columns < narrow ? std::clamp<int64_t>(some_columns / columns, 1, std::max<int64_t>(rows / least_row, 1)) : 1;
-    const int64_t width = columns * together, strip = std::min(width, strip_columns), strips = (width + strip - 1) / strip;
-    const int64_t at_once = rows_at_once * together, rank = plan_.kept_rank - 1;
-    const auto fold = [&](int64_t unit, int64_t first, int64_t last, char* tile) {
-      const int64_t column = unit % strips * strip, here = std::min(strip, width - column), end = std::min(rows, last * at_once);
-      auto* totals = reinterpret_cast<uint64_t*>(tile);
-      std::fill_n(totals, strip, 0);
-      const Room lanes((strip * size_ + vector_bytes) * 2);
-      Cursor from(plan_.fold, plan_.fold_rank, place(rank, unit / strips).x + column * size_, nullptr, first * at_once);
-      const char* at[rows_at_once];
-      for (int64_t row = first * at_once, some; row < end; row += some * together) {
-        some = std::min(rows_at_once, (end - row) / together);
-        if (!some) {  // fewer rows than are taken together
-          at[0] = from.x;
-          loops_.add_rows(loops_, at, 1, (end - row) * columns, lanes.begin(), totals);
-          break;
-        }
-        for (int64_t r = 0; r < some; ++r, from.advance(together)) at[r] = from.x;
-        loops_.add_rows(loops_, at, some, here, lanes.begin(), totals);
-      }
-    };
-    const auto finish_strip = [&](int64_t unit, char* tile) {
-      const int64_t column = unit % strips * strip, here = std::min(strip, width - column) / together;
-      auto* totals = reinterpret_cast<uint64_t*>(tile);
-      for (int64_t t = 1; t < together; ++t) {
-        for (int64_t c = 0; c < columns; ++c) totals[c] += totals[t * columns + c];
-      }
-      finish(totals, here, plan_.sink.out + place(rank, unit / strips).out + column * kept_.out, kept_.out);
-    };
-    const int64_t tile = strip + beyond;
-    Units{plan_.outputs / columns * strips, rows * strip / together * size_, (rows + at_once - 1) / at_once, tile * int64_t{sizeof(uint64_t)}}
-        .fold_each(plan_, fold, [&](int64_t, char* all, const char* parts, int64_t chunks) { join(all, parts, chunks, strip, tile); }, finish_strip);
+    const int64_t strip = std::min(kept.size, strip_columns), strips = (kept.size + strip - 1) / strip, tile = strip + beyond;
+    const int64_t rows = plan.count, block_rows = rows_at_once * std::max<int64_t>(1, some_columns / strip), rank = plan.kept_rank - 1;
+    const auto columns_of = [&](int64_t unit) { return std::min(strip, kept.size - unit % strips * strip); };
+    Units{plan.outputs / kept.size * strips, rows * strip * size, (rows + block_rows - 1) / block_rows, tile * int64_t{sizeof(uint64_t)}}.fold_each(
+        plan,
+        [&](int64_t unit, int64_t first, int64_t last, char* totals) {
+          of_rows(place(rank, unit / strips).x + unit % strips * strip * size, columns_of(unit), first * block_rows,
+                  std::min(rows, last * block_rows), reinterpret_cast<uint64_t*>(totals));
+        },
+        [&](int64_t unit, char* totals, const char* parts, int64_t chunks) { join(totals, parts, chunks, columns_of(unit), tile); },
+        [&](int64_t unit, char* totals) {
+          finish(reinterpret_cast<uint64_t*>(totals), columns_of(unit),
+                 plan.sink.out + place(rank, unit / strips).out + unit % strips * strip * kept.out, kept.out);
+        });
   }
 };
 
 }  // namespace
 
-bool adds_short(const ReducePlan& plan) {
-  if (!is_short(plan.source.dtype) || plan.source.swapped || plan.source.mask || plan.company || !plan.fold_rank) return false;
-  const int64_t size = item_size(plan.source.dtype);
-  const Axis &kept = innermost_kept(plan), &fold = plan.fold[plan.fold_rank - 1];
-  if (plan.shape == Shape::rows) return fold.x == size && fold.size >= least_line;
-  return kept.x == size && (kept.size >= least_row || (plan.fold_rank == 1 && fold.x == kept.size * size));
+bool add_short(const ReducePlan& plan, FinishTotals finish) {
+  ShortSums sums(plan, finish);
+  if (plan.shape == Shape::rows) sums.add_rows();
+  else sums.add_columns();
+  return sums.fits;
 }
-
-bool add_short(const ReducePlan& plan, FinishTotals finish) { return ShortSums(plan, finish).run(); }
 
 }  // namespace foldwise::FOLDWISE_ISA

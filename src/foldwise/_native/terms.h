@@ -175,6 +175,9 @@ template <class F> constexpr int abreast = F::heavy && fuses && joins<F> ? (vect
 
 template <class F> constexpr int L_vectors = Terms<F>::L / Terms<F>::W;
 
+// Sums into 64 bits, which are of shorter integers, too (short_sums.h).
+template <class F> constexpr bool takes_short = std::is_same_v<F, Sum<int64_t, int64_t>>;
+
 // Where a vector of elements takes one step.
 template <class F>
 constexpr bool takes_one_step = std::is_same_v<typename F::Source, typename F::Value> && !F::heavy &&
