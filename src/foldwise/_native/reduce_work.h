@@ -6,9 +6,6 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
-// Whether so much is from memory: less is in the second caches of those who share it, each of whom has a part of its own.
-inline bool is_from_memory(int64_t bytes) { return bytes > (3 << 19) * std::min(thread_count(), 2); }
-
 template <class F>
 struct ReduceWork {
   using T = Terms<F>;

@@ -143,7 +143,7 @@ struct Sequences {
     const Room step(fold.lanes * k * fold.item);
     auto* const sums = reinterpret_cast<uint64_t*>(step.begin());
     std::fill_n(sums, fold.lanes * k, 0);
-    if (k == 1) totals->of_lines(x, 0, 1, first, first + count, fetches ? sequence_prefetch_distance() : 0, sums);
+    if (k == 1) totals->of_lines(x, 0, 1, first, first + count, fetches, sums);
     else totals->of_rows(x, k, first, first + count, sums);
     visit(step.begin(), fold.lanes, nullptr);
   }

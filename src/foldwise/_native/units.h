@@ -22,6 +22,9 @@ class Room {
 // Has pieces done: now, or in step with those of others.
 void divide(const ReducePlan& plan, int64_t units, int64_t unit_bytes, Pieces pieces);
 
+// Whether so much is from memory: less is in the second caches of those who share it, each of whom has a part of its own.
+inline bool is_from_memory(int64_t bytes) { return bytes > (3 << 19) * (thread_count() > 1 ? 2 : 1); }
+
 // How many tiles a binary counter of so many blocks needs.
 int counter_depth(int64_t blocks);
 
