@@ -20,7 +20,15 @@ LINES = (1, 15, 47, 48, 63, 64, 65, 255, 1000, 4095, 4096, 4111, 8193, 16_384, 1
 ROWS = (1, 2, 3, 4, 5, 255, 256, 257, 513, 2000)
 COLUMNS = (1, 2, 3, 10, 15, 16, 17, 63, 64, 65, 130, 511, 512, 1000, 2047, 2049, 4100)
 MANY_ROWS = ((65_537, 5), (65_536 * 2 + 1, 33))
-MANY = (((100_003,), 0), ((40, 9000), 1), ((3, 70_001), 1), ((70_001, 3), 0), ((3000, 200), 0), ((3000, 90), 1))
+MANY = (
+    ((100_003,), 0),
+    ((40, 9000), 1),
+    ((3, 70_001), 1),
+    ((70_001, 3), 0),
+    ((3000, 200), 0),
+    ((700, 4900), 0),
+    ((3000, 90), 1),
+)
 NESTS = (
     ((7, 60, 50), (0, 2)),
     ((9, 5, 49), (0, 2)),
@@ -55,13 +63,29 @@ def check(x: Array, axis: int | tuple[int, ...] | None) -> None:
     assert np.array_equal(fw.mean(x, axis), exact / (x.size // exact.size)), (x.dtype, x.shape, x.strides, axis)
 
 
+def check_strange(dtype: str) -> None:
+    """Elements that are there several times, and such as do not lie where their size has its multiples."""
+    *_, row = fillings(dtype, 300)
+    windows = np.lib.stride_tricks.sliding_window_view(row, 100)
+    for x in (np.broadcast_to(row, (70, 300)), np.broadcast_to(row[:, np.newaxis], (300, 70)), windows, windows[::3]):
+        check(x, 0)
+        check(x, 1)
+    bytes_ = np.zeros(row.nbytes * 40 + 1, np.uint8)
+    x = bytes_[1:].view(dtype).reshape(40, 300)
+    x[:] = row
+    for axis in (0, 1, None):
+        check(x, axis)
+
+
 def check_many(dtype: str) -> None:
     """Several folds of one array, which take turns."""
     folds = ["max", "sum", "min", "mean"]
     for shape, axis in (*MANY, *NESTS):
         for x in fillings(dtype, *shape):
-            for each, found in zip(folds, fw.reduce_many(x, folds, axis=axis), strict=True):
-                assert np.array_equal(found, getattr(fw, each)(x, axis)), (each, x.dtype, shape, axis)
+            total = x.astype(np.int64).sum(axis=axis)
+            wanted = (x.max(axis), total, x.min(axis), total / (x.size // total.size))
+            for each, some, found in zip(folds, wanted, fw.reduce_many(x, folds, axis=axis), strict=True):
+                assert np.array_equal(found, some), (each, x.dtype, shape, axis)
 
 
 def check_lines(dtype: str) -> None:
@@ -97,12 +121,13 @@ def check_nests(dtype: str) -> None:
 def test_every_place(isa: str, dtype: str) -> None:
     script = f"""
 import foldwise as fw, test_short_sums as test
-for threads in 1, 3:
+for threads in 1, 2, 5:
     fw.set_num_threads(threads)
     test.check_lines({dtype!r})
     test.check_columns({dtype!r})
     test.check_nests({dtype!r})
     test.check_many({dtype!r})
+    test.check_strange({dtype!r})
 """
     processes.output("-c", script, FOLDWISE_ISA=isa)
 

@@ -9,7 +9,7 @@
 
 namespace foldwise::FOLDWISE_ISA {
 
-// Sums of shorter integers by themselves; one of a company takes lines that are not short as a sequence, in step with the others.
+// Sums of shorter integers by themselves; one of a company takes what others go through in steps as a sequence, too.
 inline bool adds_short(const ReducePlan& plan) {
   const bool at_once = plan.shape == Shape::columns || (plan.shape == Shape::rows && plan.count * item_size(plan.source.dtype) <= small_unit_bytes);
   return (!plan.company || at_once) && ShortTotals::suit(plan);

@@ -143,7 +143,7 @@ struct Sequences {
     const Room step(fold.lanes * k * fold.item);
     auto* const sums = reinterpret_cast<uint64_t*>(step.begin());
     std::fill_n(sums, fold.lanes * k, 0);
-    if (k == 1) totals->of_lines(x, 0, 1, first, first + count, fetches, sums);
+    if (k == 1) totals->of_lines(x, 1, 0, first, first + count, fetches, sums);
     else totals->of_rows(x, k, first, first + count, sums);
     visit(step.begin(), fold.lanes, nullptr);
   }
@@ -312,8 +312,9 @@ struct Sequences {
           if (from_memory && as_they_lie && some == count) {
             fold.fetch(state, p + to_part, company);
           } else if (from_memory && !as_they_lie && plan.fold_rank == 1 && line.x == element_bytes) {
-            fetch_lines(soon, some * element_bytes / company, true);
-            soon += some * element_bytes / company;
+            const int64_t bytes = (totals ? count : some) * element_bytes / company;
+            fetch_lines(soon, bytes, true);
+            soon += bytes;
           }
           return fold.take(state, p, some, from_memory ? next : nullptr, here);
         });

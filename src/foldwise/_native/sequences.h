@@ -10,7 +10,7 @@ constexpr int64_t small_unit_bytes = 8 << 10;  // of a sequence that one of a co
 
 // A walk shows elements first..first + count - 1: visit(p, some, next) for each stretch, `next` being where memory goes on
 // after it. (A fold that is to fetch nothing is given none.) It ends where a visit says that no more is wanted. Elements are
-// those of `k` sequences, where they lie interleaved.
+// those of `k` sequences, where they lie interleaved. (Where totals serve as well, one visit shows a step that comes to what all do.)
 using Visit = Calls<bool(const char* p, int64_t some, const char* next)>;
 using Walk = Calls<void(int64_t first, int64_t count, Visit visit)>;
 

@@ -11,12 +11,14 @@ namespace {
 
 constexpr int64_t block = 16384;                      // elements of lines that threads may share
 constexpr int64_t rows_at_once = 256;                 // of columns: as many bytes as lanes hold
-constexpr int64_t narrow = 512, some_columns = 1024;  // rows that are shorter are taken several at a time
+constexpr int64_t narrow = 512, some_columns = 1024;  // rows that are shorter are taken several at a time, so wide,
+constexpr int64_t least_taken = 64;                   // but so often that what they come to is little
 constexpr int64_t least_line = 48, least_row = 16;    // elements; fewer are converted in as little time
 constexpr int64_t side_by_side = 4;                   // rows
 
-// Words by twos: every second one, and those between, each in lanes twice as wide, which hold some hundreds of bytes before they
-// become wider again. Words are added without signs: of signed ones, how far they are above the least; of truths, 0 or 1.
+// Words by twos: every second one, and those between, each in lanes twice as wide, which hold 256 bytes before they become wider
+// again, or 65,536 words of two; longer ones need not. They are added without signs: of signed ones, how far they are above the
+// least; of truths, 0 or 1.
 template <class Word>
 struct ShortWords {
   using Lane = typename WordOf<2 * sizeof(Word)>::type;
@@ -60,7 +62,7 @@ struct ShortWords {
     Lanes evens{}, odds{};
     const int64_t rest = count % N;
     if (rest) add(evens, odds, some(p + count - rest, rest));
-    int64_t vectors = count / N, room = held - (rest > 0);
+    int64_t vectors = count / N, room = held - 1;
     do {
       int64_t here = std::min(vectors, std::exchange(room, held));
       vectors -= here;
@@ -140,12 +142,13 @@ bool ShortTotals::suit(const ReducePlan& plan) {
   const int64_t size = item_size(plan.source.dtype);
   const Axis &kept = innermost_kept(plan), &fold = plan.fold[plan.fold_rank - 1];
   if (plan.shape == Shape::rows) return fold.x == size && fold.size >= least_line;
-  return kept.x == size && (kept.size >= least_row || (plan.fold_rank == 1 && fold.x == kept.size * size));
+  const bool suits = kept.size >= least_row || (plan.fold_rank == 1 && fold.x == kept.size * size);
+  return kept.x == size && suits && kept.size * plan.count >= least_line;
 }
 
 ShortTotals::ShortTotals(const ReducePlan& plan) : plan_(plan), loops_(loops_for(plan.source.dtype)) {}
 
-void ShortTotals::of_lines(const char* x, int64_t apart, int64_t lines, int64_t first, int64_t last, bool from_memory, uint64_t* totals) const {
+void ShortTotals::of_lines(const char* x, int64_t lines, int64_t apart, int64_t first, int64_t last, bool from_memory, uint64_t* totals) const {
   // Zen 3 and 4 read what takes so little time faster if nobody asks for it.
   const int64_t ahead = from_memory && !lines_come_in_pairs && !asks_for_what_is_near() ? prefetch_distance : 0;
   std::fill_n(totals, lines, -loops_.least * static_cast<uint64_t>(last - first));
@@ -159,11 +162,12 @@ void ShortTotals::of_lines(const char* x, int64_t apart, int64_t lines, int64_t 
 void ShortTotals::of_rows(const char* x, int64_t columns, int64_t first, int64_t last, uint64_t* totals) const {
   const int64_t rows = last - first;
   const bool adjoin = plan_.fold_rank == 1 && plan_.fold[0].x == columns * loops_.size;
-  const int64_t together = adjoin && columns < narrow ? std::clamp<int64_t>(some_columns / columns, 1, std::max<int64_t>(rows / least_row, 1)) : 1;
+  const int64_t together = adjoin && columns < narrow ? std::clamp<int64_t>(some_columns / columns, 1, std::max<int64_t>(rows / least_taken, 1)) : 1;
   const int64_t width = columns * together;
   std::fill_n(totals, columns, -loops_.least * static_cast<uint64_t>(rows));
-  uint64_t wide[some_columns] = {};
+  uint64_t wide[some_columns];
   uint64_t* const all = together > 1 ? wide : totals;
+  if (together > 1) std::fill_n(wide, width, 0);
   const Room lanes((width * loops_.size + vector_bytes) * 2);
   Cursor from(plan_.fold, plan_.fold_rank, x, nullptr, first);
   const char* at[rows_at_once];
@@ -185,8 +189,8 @@ void ShortTotals::of_rows(const char* x, int64_t columns, int64_t first, int64_t
 
 namespace {
 
-constexpr int64_t strip_columns = 2048;      // whose lanes stay in the first cache
-constexpr int64_t beyond = native<int64_t>;  // so many results are more than a vector of them
+constexpr int64_t strip_columns = 2048, least_columns = 256;  // whose lanes stay in the first cache; that are worth a strip
+constexpr int64_t beyond = native<int64_t>;                   // places behind the results, of which whole vectors are loaded
 
 struct ShortSums : ShortTotals {
   const ReducePlan& plan;
@@ -212,6 +216,7 @@ struct ShortSums : ShortTotals {
     if (!end(reinterpret_cast<const int64_t*>(totals), count, out, stride)) fits.store(false, std::memory_order_relaxed);
   }
 
+  // Chunks have so many totals each, `apart` from each other.
   static void join(char* tile, const char* parts, int64_t chunks, int64_t columns, int64_t apart) {
     auto* sums = reinterpret_cast<uint64_t*>(tile);
     const auto* part = reinterpret_cast<const uint64_t*>(parts);
@@ -231,14 +236,14 @@ struct ShortSums : ShortTotals {
         Cursor at = place(plan.kept_rank, first);
         for (int64_t some; first < last; first += some, at.advance(some)) {
           some = std::min({most, last - first, at.left_in_line()});
-          of_lines(at.x, kept.x, some, 0, plan.count, from_memory, totals);
+          of_lines(at.x, some, kept.x, 0, plan.count, from_memory, totals);
           finish(totals, some, plan.sink.out + at.out, kept.out);
         }
       });
     }
     units.fold_each(plan,
                     [&](int64_t unit, int64_t first, int64_t last, char* tile) {
-                      of_lines(place(plan.kept_rank, unit).x, 0, 1, first * block, std::min(plan.count, last * block), from_memory,
+                      of_lines(place(plan.kept_rank, unit).x, 1, 0, first * block, std::min(plan.count, last * block), from_memory,
                                reinterpret_cast<uint64_t*>(tile));
                     },
                     [](int64_t, char* tile, const char* parts, int64_t chunks) { join(tile, parts, chunks, 1, 1); },
@@ -248,9 +253,20 @@ struct ShortSums : ShortTotals {
                     });
   }
 
+  // As wide as may be, unless threads that cannot share rows would have no strip; all alike, in whole lines of cache.
+  int64_t columns_of_strip(int64_t block_rows) const {
+    const int64_t lines = plan.outputs / kept.size;
+    const int64_t threads = plan.count > block_rows && !plan.company ? 1 : threads_for(plan.count * plan.outputs * size);
+    const int64_t most = std::max<int64_t>(kept.size / least_columns, 1);
+    const int64_t strips = std::max((kept.size + strip_columns - 1) / strip_columns, std::min(most, (threads + lines - 1) / lines));
+    const int64_t line = line_bytes / size, columns = (kept.size + strips - 1) / strips;
+    return std::min(kept.size, (columns + line - 1) / line * line);
+  }
+
   void add_columns() {
-    const int64_t strip = std::min(kept.size, strip_columns), strips = (kept.size + strip - 1) / strip, tile = strip + beyond;
-    const int64_t rows = plan.count, block_rows = rows_at_once * std::max<int64_t>(1, some_columns / strip), rank = plan.kept_rank - 1;
+    const int64_t block_rows = rows_at_once * std::max<int64_t>(1, some_columns / kept.size);
+    const int64_t strip = columns_of_strip(block_rows), strips = (kept.size + strip - 1) / strip, tile = strip + beyond;
+    const int64_t rows = plan.count, rank = plan.kept_rank - 1;
     const auto columns_of = [&](int64_t unit) { return std::min(strip, kept.size - unit % strips * strip); };
     Units{plan.outputs / kept.size * strips, rows * strip * size, (rows + block_rows - 1) / block_rows, tile * int64_t{sizeof(uint64_t)}}.fold_each(
         plan,

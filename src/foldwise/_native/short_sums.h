@@ -24,8 +24,8 @@ class ShortTotals {
   static bool suit(const ReducePlan& plan);
   explicit ShortTotals(const ReducePlan& plan);
 
-  // Of so many outputs `apart`, each of elements first..last - 1.
-  void of_lines(const char* x, int64_t apart, int64_t outputs, int64_t first, int64_t last, bool from_memory, uint64_t* totals) const;
+  // Of so many lines, whose beginnings lie `apart`: of each, elements first..last - 1.
+  void of_lines(const char* x, int64_t lines, int64_t apart, int64_t first, int64_t last, bool from_memory, uint64_t* totals) const;
   // Of neighbouring columns, rows first..last - 1.
   void of_rows(const char* x, int64_t columns, int64_t first, int64_t last, uint64_t* totals) const;
 };

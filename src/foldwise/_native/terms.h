@@ -177,6 +177,7 @@ template <class F> constexpr int L_vectors = Terms<F>::L / Terms<F>::W;
 
 // Sums into 64 bits, which are of shorter integers, too (short_sums.h).
 template <class F> constexpr bool takes_short = std::is_same_v<F, Sum<int64_t, int64_t>>;
+static_assert(!Sum<int64_t, int64_t>::guarded);  // or places of elements would be walked to again
 
 // Where a vector of elements takes one step.
 template <class F>
