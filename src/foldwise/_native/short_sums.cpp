@@ -13,7 +13,8 @@ constexpr int64_t block = 16384;                      // elements of lines that 
 constexpr int64_t rows_at_once = 256;                 // of columns: as many bytes as lanes hold
 constexpr int64_t narrow = 512, some_columns = 1024;  // rows that are shorter are taken several at a time, so wide,
 constexpr int64_t least_taken = 64;                   // but so often that what they come to is little
-constexpr int64_t least_line = 48, least_row = 16;    // elements; fewer are converted in as little time
+constexpr int64_t least_line = 48, least_row = 16;    // elements; fewer are converted in as little time,
+constexpr int64_t fewest_rows = 4;                    // and so are fewer rows
 constexpr int64_t side_by_side = 4;                   // rows
 
 // Words by twos: every second one, and those between, each in lanes twice as wide, which hold 256 bytes before they become wider
@@ -133,6 +134,7 @@ ShortLoops loops_for(Dtype dtype) {
   }
 }
 
+// All that have no kernel of their own that adds them.
 bool is_short(Dtype dtype) { return dtype == Dtype::boolean || (!is_float(dtype) && item_size(dtype) < 4) || dtype == Dtype::uint32; }
 
 }  // namespace
@@ -143,7 +145,7 @@ bool ShortTotals::suit(const ReducePlan& plan) {
   const Axis &kept = innermost_kept(plan), &fold = plan.fold[plan.fold_rank - 1];
   if (plan.shape == Shape::rows) return fold.x == size && fold.size >= least_line;
   const bool suits = kept.size >= least_row || (plan.fold_rank == 1 && fold.x == kept.size * size);
-  return kept.x == size && suits && kept.size * plan.count >= least_line;
+  return kept.x == size && suits && plan.count >= fewest_rows && kept.size * plan.count >= least_line;
 }
 
 ShortTotals::ShortTotals(const ReducePlan& plan) : plan_(plan), loops_(loops_for(plan.source.dtype)) {}

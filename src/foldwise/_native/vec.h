@@ -234,6 +234,7 @@ template <class T, int N> FW_INLINE Pack<T, N / 2> upper(const Pack<T, N>& a) {
   }
   return r;
 }
+
 // All elements together, the halves first.
 template <class T, int N>
 FW_INLINE T summed(const Pack<T, N>& a) {
