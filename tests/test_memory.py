@@ -195,27 +195,29 @@ import ctypes, math, mmap
 import ml_dtypes, numpy as np
 import foldwise as fw
 fw.set_num_threads(1)
-page, pages = mmap.PAGESIZE, 130
+page, pages = mmap.PAGESIZE, 170
 room = mmap.mmap(-1, pages * page)
 begin = ctypes.addressof(ctypes.c_char.from_buffer(room))
 for guard in (0, pages - 1):
     assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(begin + guard * page), ctypes.c_size_t(page), 0) == 0
 inside = np.frombuffer(room, np.uint8)[page:-page]
-folds = "sum", "prod", "max", "l1", "l2", "any", "argmax", "cumsum", "cummax"
+folds = "sum", "prod", "max", "l1", "l2", "any", "mean", "argmax", "cumsum", "cummax"
 for dtype in ("float32", "float64", "float16", ml_dtypes.bfloat16, "int8", "int32", "int64"):
     dtype = np.dtype(dtype)
     rows = ((1,), 0), ((70,), 0), ((1023,), 0), ((50000,), 0), ((7, 1900), 1), ((90, 3), 1), ((90, 33), 1)
-    columns = ((90, 640), 0), ((90, 651), 0), ((3, 90, 64), 1), ((2, 5, 6, 512), (0, 2))
-    for shape, axis in (*rows, *columns):
+    columns = ((90, 640), 0), ((90, 651), 0), ((2200, 32), 0), ((3, 90, 64), 1)
+    nests = ((2, 5, 6, 512), (0, 2)), ((2, 16, 5, 128), (0, 1))
+    for shape, axis in (*rows, *columns, *nests):
         count = math.prod(shape)
-        for first in (0, len(inside) - count * dtype.itemsize, 16, len(inside) - count * dtype.itemsize - 16):
+        last = len(inside) - count * dtype.itemsize
+        for first in (0, last, 16, last - 16, 32, last - 48):
             inside[:] = 255  # as floats they are NaN
             x = inside[first : first + count * dtype.itemsize].view(dtype).reshape(shape)
             x[...] = np.random.default_rng(3).integers(0, 3, shape)
             apart = np.empty(x.nbytes + 64, np.uint8)
             apart = apart[-apart.ctypes.data % 64 :][: x.nbytes].view(dtype).reshape(shape)  # on a line of cache
             apart[...] = x
-            for fold in folds if isinstance(axis, int) else folds[:6]:
+            for fold in folds if isinstance(axis, int) else folds[:7]:
                 found, wanted = getattr(fw, fold)(x, axis=axis), getattr(fw, fold)(apart, axis=axis)
                 assert found.tobytes() == wanted.tobytes(), (fold, dtype, shape, first)
 print("read")

@@ -106,6 +106,9 @@ def check_columns(dtype: str) -> None:
     for x in fillings(dtype, 300, 150):
         for some in (x[:, 3:], x[:, :140], x[::3], x[::-1], x[:, ::2], x[:, ::-1], x.T):
             check(some, 0)
+    for x in fillings(dtype, 70, 1024):  # rows that all begin at the same place of a line
+        for some in (x[:, 3:], x[:, 40:1000], x[::-1, 1:-1], x[1::2], x.reshape(7, 10, 1024)[:, 1:]):
+            check(some, 0 if some.ndim == 2 else (0, 1))
 
 
 def check_nests(dtype: str) -> None:

@@ -27,10 +27,10 @@ struct StripWork : ReduceWork<F>, Strips {
                    int64_t columns, int64_t rows) {
     static_cast<const StripWork*>(reduction)->reader.lines(reinterpret_cast<S*>(to), padded, x, mask, along, across, columns, rows);
   }
-  static constexpr StripKind kind{size, W, T::block, tile_columns, F::heavy ? 0 : few_rows,
+  static constexpr StripKind kind{size, W, (by_parity<F, L / W> ? 2 : 1) * W * size, T::block, tile_columns, F::heavy ? 0 : few_rows,
                                   F::heavy ? 0 : (takes_twice_few ? 2 : 1) * few_rows,
-                                  AcrossLines::pays && !F::heavy && !is_exact<F> && !is_judged<F> && (!F::guarded || chooses<F>),
-                                  F::guarded, !is_exact<F>, read};
+                                  AcrossLines::pays && !F::heavy && !is_exact<F> && !is_judged<F>,
+                                  F::guarded, F::guarded && !chooses<F>, !is_exact<F>, read};
 };
 
 template <class F>
@@ -52,7 +52,9 @@ struct Columns : StripWork<F> {
 
   template <class G, class At>
   FW_INLINE bool finish_row(int64_t unit, At&& acc_at) const {
-    return this->template write_row<G>(In::out_of(unit), kept.out, columns_of(unit), In::skipped_of(unit), 0, acc_at);
+    const int64_t skipped = In::skipped_of(unit), before = by_parity<F, L / W> ? skipped / W : 0;  // vectors
+    return this->template write_row<G>(In::out_of(unit), kept.out, columns_of(unit), skipped - before * W, 0,
+                                       [&](int64_t v) FW_INLINED { return acc_at(before + v); });
   }
 
   void fold_columns() {

@@ -55,7 +55,8 @@ struct ShortRows : ReduceWork<F> {
     typename Terms<G>::Acc tiles[(std::bit_width(static_cast<uint64_t>(most_row_blocks)) + 1) * L / W];
     Counter<G> counter{tiles, L / W};
     const int64_t some = is_exact<G> ? count : T::block;
-    const bool unasked = (takes_one_step<G> || takes_lines<G> || comes_by_parity<G>) && (is_read_unasked<G>(ahead.apart) || !ahead.distance);
+    constexpr bool may_be = takes_one_step<G> || takes_lines<G> || comes_by_parity<G>;
+    const bool unasked = ((may_be || is_widened<G>) && !ahead.distance) || (may_be && is_read_unasked<G>(ahead.apart));
     for (int64_t done = 0; done < count; done += some) {
       const int64_t here = std::min(some, count - done);
       if constexpr (has_plain_parts<G>) block_into_lanes<G>(p + done, here, counter.next());

@@ -27,7 +27,7 @@ struct ShortWords {
   using Lanes = typename VectorOf<Lane, native<Lane>>::type;
   using Long = typename VectorOf<uint64_t, native<uint64_t>>::type;
   static constexpr int N = native<Word>, bits = 8 * sizeof(Word);
-  static constexpr int64_t held = int64_t{1} << std::min(bits, 16);
+  static constexpr int64_t held = int64_t{1} << std::min(bits, 16), least_aligned = 8 * N;
 
   const Words least, most;
 
@@ -57,13 +57,25 @@ struct ShortWords {
     }
   }
 
-  // All of a line, while what lies so far ahead is asked for.
+  // Elements before the next line of cache, of what begins there.
+  static int64_t before_line(const void* p) { return static_cast<int64_t>(-reinterpret_cast<std::uintptr_t>(p) % vector_bytes / sizeof(Word)); }
+
+  // All of a line, while what lies so far ahead is asked for. First what is left over at its ends, so that the vectors of a long one do not lie
+  // on two lines of cache each.
   FW_INLINE uint64_t line_total(const Word* p, int64_t count, int64_t ahead) const {
     Long all{};
     Lanes evens{}, odds{};
-    const int64_t rest = count % N;
-    if (rest) add(evens, odds, some(p + count - rest, rest));
-    int64_t vectors = count / N, room = held - 1;
+    int64_t absent = 0;
+    const auto add_some = [&](const Word* from, int64_t so_many) FW_INLINED {
+      if (!so_many) return;
+      add(evens, odds, some(from, so_many));
+      absent += N - so_many;
+    };
+    const int64_t before = count < least_aligned ? 0 : before_line(p);
+    add_some(p, before);
+    p += before, count -= before;
+    add_some(p + count / N * N, count % N);
+    int64_t vectors = count / N, room = held - 2;
     do {
       int64_t here = std::min(vectors, std::exchange(room, held));
       vectors -= here;
@@ -76,37 +88,42 @@ struct ShortWords {
       for (; here; --here) next();
       all += lengthened(std::exchange(evens, Lanes{})) + lengthened(std::exchange(odds, Lanes{}));
     } while (vectors);
-    return summed(Pack<uint64_t, native<uint64_t>>{{all}}) - uint64_t{least[0]} * static_cast<uint64_t>(rest ? N - rest : 0);
+    return summed(Pack<uint64_t, native<uint64_t>>{{all}}) - uint64_t{least[0]} * static_cast<uint64_t>(absent);
   }
 
+  // The first columns, if there are some before whole vectors, are a vector of their own.
   template <int R>
-  FW_INLINE void take_rows(const char* const* rows, int64_t columns, Lanes* lanes) const {
+  FW_INLINE void take_rows(const char* const* rows, int64_t before, int64_t columns, Lanes* lanes) const {
     const auto take = [&](int64_t c, auto&& load) FW_INLINED {
-      Lanes evens = lanes[2 * (c / N)], odds = lanes[2 * (c / N) + 1];
+      Lanes evens = lanes[0], odds = lanes[1];
       repeat<R>([&](int r) FW_INLINED { add(evens, odds, load(reinterpret_cast<const Word*>(rows[r]) + c)); });
-      lanes[2 * (c / N)] = evens, lanes[2 * (c / N) + 1] = odds;
+      *lanes++ = evens, *lanes++ = odds;
     };
-    int64_t c = 0;
+    if (before) take(0, [&](const Word* p) FW_INLINED { return some(p, before); });
+    int64_t c = before;
     for (; c + N <= columns; c += N) take(c, [&](const Word* p) FW_INLINED { return at(p); });
     if (c < columns) take(c, [&](const Word* p) FW_INLINED { return some(p, columns - c); });
   }
 
   // At most as many rows as lanes hold; the sums of their columns join the totals.
   void add_rows(const char* const* rows, int64_t count, int64_t columns, Lanes* lanes, uint64_t* totals) const {
-    std::fill_n(lanes, 2 * ((columns + N - 1) / N), Lanes{});
+    const bool alike = columns >= least_aligned && count > 1 && (rows[1] - rows[0]) % vector_bytes == 0;
+    const int64_t before = alike ? before_line(rows[0]) : 0;
+    std::fill_n(lanes, 2 * ((before > 0) + (columns - before + N - 1) / N), Lanes{});
     int64_t row = 0;
-    for (; row + side_by_side <= count; row += side_by_side) take_rows<side_by_side>(rows + row, columns, lanes);
-    for (; row < count; ++row) take_rows<1>(rows + row, columns, lanes);
-    for (int64_t c = 0; c < columns; c += N, lanes += 2) {
+    for (; row + side_by_side <= count; row += side_by_side) take_rows<side_by_side>(rows + row, before, columns, lanes);
+    for (; row < count; ++row) take_rows<1>(rows + row, before, columns, lanes);
+    for (int64_t c = 0, here; c < columns; c += here, lanes += 2) {
+      here = c < before ? before : std::min<int64_t>(N, columns - c);
       Lane sums[N];
       store_vector(sums, pick<N / 2>(lanes[0], lanes[1], [](int i) { return i % 2 * (N / 2) + i / 2; }));
       store_vector(sums + N / 2, pick<N / 2>(lanes[0], lanes[1], [](int i) { return i % 2 * (N / 2) + N / 4 + i / 2; }));
       constexpr int W = native<uint64_t>;
-      if (c + N <= columns) {
+      if (here == N) {
 #pragma GCC unroll 1
         for (int i = 0; i < N; i += W) store(totals + c + i, load<uint64_t, W>(totals + c + i) + load<uint64_t, W>(sums + i));
       } else {
-        for (int64_t i = 0; i < columns - c; ++i) totals[c + i] += sums[i];
+        for (int64_t i = 0; i < here; ++i) totals[c + i] += sums[i];
       }
     }
   }
@@ -170,7 +187,7 @@ void ShortTotals::of_rows(const char* x, int64_t columns, int64_t first, int64_t
   uint64_t wide[some_columns];
   uint64_t* const all = together > 1 ? wide : totals;
   if (together > 1) std::fill_n(wide, width, 0);
-  const Room lanes((width * loops_.size + vector_bytes) * 2);
+  const Room lanes((width * loops_.size + 2 * vector_bytes) * 2);  // the ends are vectors of their own
   Cursor from(plan_.fold, plan_.fold_rank, x, nullptr, first);
   const char* at[rows_at_once];
   const auto add = [&](int64_t some, int64_t here) { loops_.add_rows(loops_, at, some, here, lanes.begin(), all); };

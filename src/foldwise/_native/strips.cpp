@@ -9,6 +9,7 @@ namespace {
 
 constexpr int64_t least_columns = 128;
 constexpr int64_t first_cache = 32 << 10;  // beyond which it matters where vectors lie
+constexpr int64_t least_kept_out = 16;     // rows, of which two are copied
 constexpr int64_t gathered_bytes = 1 << 20, gathered_ahead = 8;  // rows
 constexpr int64_t turn_bytes = 512, rows_turn_bytes = 4096;
 
@@ -25,6 +26,7 @@ Strips::Strips(const ReducePlan& plan, const StripKind& kind, const void* reduct
       late(kind.late && prefetch && !contiguous && std::min(plan.count, kind.block) * kept.size * kind.item > gathered_bytes),
       few(contiguous && plan.fold_rank == 1 && plan.count <= (prefetch ? kind.few : kind.few_in_cache)),
       beside(lanes_beside()),
+      keeps_out(beside && kind.minds_strange && plan.count >= least_kept_out),
       even(contiguous && !beside ? kept.size / kind.vector * kind.vector : kept.size),
       whole_columns(few ? few_rows_columns : columns_for(weight)),
       even_strips((beside + even + whole_columns - 1) / whole_columns),
@@ -37,11 +39,12 @@ Strips::Strips(const ReducePlan& plan, const StripKind& kind, const void* reduct
 
 // Where all rows begin at the same place of a line; for folds that mind what is strange, where beside a row is another one.
 int64_t Strips::lanes_beside() const {
-  const int64_t bytes = kind_.vector * kind_.item, beyond = static_cast<int64_t>(reinterpret_cast<std::uintptr_t>(plan_.source.x) % bytes);
+  const int64_t bytes = kind_.loaded, beyond = static_cast<int64_t>(reinterpret_cast<std::uintptr_t>(plan_.source.x) % bytes);
   const auto alike = [bytes](const Axis* axes, int rank) { return std::all_of(axes, axes + rank, [=](const Axis& a) { return a.x % bytes == 0; }); };
   const bool adjoining = plan_.fold_rank && plan_.fold[plan_.fold_rank - 1].x == kept.size * kind_.item;
   const bool suits = kind_.looks_beside && (adjoining || !kind_.minds_strange) && contiguous && !prefetch_ &&
-                     plan_.count * plan_.outputs * kind_.item >= first_cache && kept.size >= 2 * kind_.vector &&
+                     (plan_.count >= least_kept_out || !kind_.minds_outside) &&
+                     plan_.count * plan_.outputs * kind_.item >= first_cache && kept.size * kind_.item >= 2 * bytes &&
                      beyond % kind_.item == 0 && alike(plan_.fold, plan_.fold_rank) && alike(plan_.kept, plan_.kept_rank - 1);
   return suits ? beyond / kind_.item : 0;
 }
@@ -66,10 +69,13 @@ Cursor Strips::start_of(int64_t unit) const {
 }
 char* Strips::out_of(int64_t unit) const { return plan_.sink.out + start_of(unit).out + column_of(unit) * kept.out; }
 
+int64_t Strips::gathered_rows() const {
+  if (contiguous && (even == kept.size || kept.size >= kind_.vector)) return keeps_out ? 2 : 0;
+  return late ? most_side_by_side : most_rows;
+}
 StripRoom Strips::room() const {
-  const bool as_they_lie = contiguous && (even == kept.size || kept.size >= kind_.vector);
-  return {Tiles<const char*>(contiguous && plan_.fold_rank != 1 ? most_rows : 0),
-          Tiles<char>(as_they_lie ? 0 : (late ? most_side_by_side : most_rows) * vectors * kind_.vector * kind_.item)};
+  return {Tiles<const char*>(contiguous && (plan_.fold_rank != 1 || keeps_out) ? most_rows : 0),
+          Tiles<char>(gathered_rows() * vectors * kind_.vector * kind_.item)};
 }
 
 int64_t Gathering::row_bytes() const { return strips->padded(columns) * strips->kind_.item; }
@@ -111,8 +117,10 @@ RowPlaces Strips::rows_of(int64_t unit, int64_t first, int64_t rows, StripRoom& 
   const Cursor start = start_of(unit);
   const int64_t skipped = skipped_of(unit), columns = columns_of(unit) + skipped, column = column_of(unit) - skipped;
   const char* x = start.x + column * kept.x;
-  const bool as_they_lie = contiguous && (columns % kind_.vector == 0 || beside);
-  if (as_they_lie && plan_.fold_rank == 1) {
+  const int64_t padded = this->padded(columns), row_bytes = padded * kind_.item;
+  const bool as_they_lie = contiguous && (columns == padded || beside);
+  const bool begins = keeps_out && first == 0 && skipped, ends = keeps_out && first + rows == plan_.count && columns < padded;
+  if (as_they_lie && plan_.fold_rank == 1 && !begins && !ends) {
     const int64_t stride = plan_.fold[0].x;
     return {x + first * stride, stride, nullptr, rows};
   }
@@ -122,10 +130,18 @@ RowPlaces Strips::rows_of(int64_t unit, int64_t first, int64_t rows, StripRoom& 
   }
   Cursor from(plan_.fold, plan_.fold_rank, x, start.mask + column * kept.mask, first);
   if (as_they_lie) {
-    for (int64_t r = 0; r < rows; ++r, from.advance(1)) room.places.data[r] = from.x;
-    return {nullptr, 0, room.places.data, rows};
+    const char** const places = room.places.data;
+    for (int64_t r = 0; r < rows; ++r, from.advance(1)) places[r] = from.x;
+    const auto alone = [&](const char*& row, int64_t place) {
+      char *const to = room.gathered.data + place * row_bytes, *const own = to + skipped * kind_.item;
+      kind_.read(reduction_, to, skipped, row, nullptr, kept, kept, 0, 1);
+      kind_.read(reduction_, own, padded - skipped, row + skipped * kept.x, nullptr, kept, kept, columns - skipped, 1);
+      row = to;
+    };
+    if (begins) alone(places[0], 0);
+    if (ends) alone(places[rows - 1], 1);
+    return {nullptr, 0, places, rows};
   }
-  const int64_t padded = this->padded(columns), row_bytes = padded * kind_.item;
   const Axis& down = plan_.fold_rank ? plan_.fold[plan_.fold_rank - 1] : kept;
   const bool fetches = prefetch_ && kept.x <= line_bytes && plan_.fold_rank;
   // In turns, too, of several rows where they are short.

@@ -8,11 +8,13 @@ namespace foldwise::FOLDWISE_ISA {
 // What there is to know of a fold.
 struct StripKind {
   int64_t item, vector;       // bytes of an element as it is read; elements of a vector
+  int64_t loaded;             // bytes that are loaded at once
   int64_t block;              // rows that are handed on at once
   int64_t tile_columns;       // of a strip that lies whole
   int64_t few, few_in_cache;  // so many rows stay in registers: strips are wider
-  // What shares a line of cache with a row may be folded, too, as nobody learns of it; unless it is strange, if that takes longer.
-  bool looks_beside, minds_strange;
+  // What shares a line of cache with a row may be folded, too, as nobody learns of it; unless it is strange, if that takes longer. Outside
+  // of the array it may well be, and for most folds is: there NumPy has numbers of its own.
+  bool looks_beside, minds_strange, minds_outside;
   bool late;  // from memory, rows can be gathered when they are read
   // Columns of some rows, and after those of each, up to whole vectors, what is absent.
   void (*read)(const void* reduction, char* to, int64_t padded, const char* x, const char* mask, const Axis& along, const Axis& across,
@@ -43,6 +45,7 @@ class Strips {
   // In the second cache a vector that lies on two lines takes twice the time. So vectors begin where lines do, or halves of them, if
   // rows do not: the first of a row has some lanes for what lies before it, the last for what lies behind.
   const int64_t beside;
+  const bool keeps_out;
   // All columns then, or else those that fill vectors where they lie: what is left over is a strip of its own, a vector whose first
   // columns are in another strip, too, unless there are too few for any.
   const int64_t even;
@@ -58,7 +61,7 @@ class Strips {
     const int64_t first = column_of(unit);
     return first < even ? std::min(whole_columns - skipped_of(unit), even - first) : kept.size - even;
   }
-  // Lanes of the first vector that are not of the strip.
+  // Lanes of the first vector, or of the first two, that are not of the strip.
   int64_t skipped_of(int64_t unit) const {
     if (unit % per_line == 0 && beside) return beside;
     return contiguous && kept.size >= kind_.vector && column_of(unit) == even ? kind_.vector - (kept.size - even) : 0;
@@ -67,13 +70,15 @@ class Strips {
   char* out_of(int64_t unit) const;
 
   StripRoom room() const;
-  // Some rows of one strip, columns padded to whole vectors: as they lie, or gathered.
+  // Some rows of one strip, columns padded to whole vectors: as they lie, or gathered. Those that have something beside them that is kept
+  // out, the first and the last of all, are gathered for that.
   RowPlaces rows_of(int64_t unit, int64_t first, int64_t rows, StripRoom& room) const;
 
  private:
   friend Gathering;
   int64_t padded(int64_t columns) const { return (columns + kind_.vector - 1) / kind_.vector * kind_.vector; }
   int64_t lanes_beside() const;
+  int64_t gathered_rows() const;
   int64_t columns_for(int64_t weight) const;
   int64_t column_of(int64_t unit) const {
     return std::min(std::max<int64_t>(unit % per_line * whole_columns - beside, 0), even);

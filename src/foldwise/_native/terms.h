@@ -194,9 +194,9 @@ FW_INLINE bool is_read_unasked(bool apart, int64_t bytes = least_unasked) {
   return takes_one_step<F> && asks_for_what_is_near() && bytes >= least_unasked;
 }
 
-// Where what is done with a vector, loaded as it lies, takes no longer than to load it.
-template <class F>
-constexpr bool takes_lines = AcrossLines::pays && !F::heavy && !is_judged<F> && !of_truths<F> && !is_exact<F> &&
-                             std::is_same_v<typename F::Source, typename F::Value>;
+// Where what is done with a vector takes no longer than to load it as it lies, or than to load and to widen it.
+template <class F> constexpr bool is_soon_done = AcrossLines::pays && !F::heavy && !is_judged<F> && !of_truths<F> && !is_exact<F>;
+template <class F> constexpr bool takes_lines = is_soon_done<F> && std::is_same_v<typename F::Source, typename F::Value>;
+template <class F> constexpr bool is_widened = is_soon_done<F> && !takes_lines<F>;
 
 }  // namespace foldwise::FOLDWISE_ISA

@@ -35,11 +35,13 @@ FW_INLINE void fold_into_lanes(const typename F::Source* p, int64_t count, int64
   const auto fold_group = [&]<int G>(std::integral_constant<int, G>, int64_t first) FW_INLINED {
     typename T::Acc acc[G];
     int64_t step = 0;
-    const char* soon = reinterpret_cast<const char*>(p + (in_turn ? first * full : first) * W) + ahead.distance;
+    const char* soon = reinterpret_cast<const char*>(p + (in_turn ? first * full : first) * W) + (prefetch ? ahead.distance : cached_distance);
     const int64_t pace = ahead.pace ? ahead.pace : (in_turn ? G * W : lanes) * static_cast<int64_t>(sizeof(*p));
     constexpr int bytes = W * static_cast<int>(sizeof(*p));
     const int64_t second = lines_come_in_pairs && !(ahead.apart || in_turn) ? -line_bytes : 0;  // once, not at each line
+    const bool asks_cache = static_lanes && !prefetch && is_widened<F> && asks_in_cache();
     const auto fetch = [&](int g) FW_INLINED {
+      if (asks_cache && g * bytes % 64 == 0) __builtin_prefetch(soon + g * bytes, 0, 3);
       if (!prefetch || g * bytes % 64 || g * bytes >= pace) return;
       constexpr bool paced = static_lanes && bytes >= 32;  // else there is more to do with a line
       const char* line = soon + g * bytes + (g * bytes & 64 ? second : 0);
