@@ -195,7 +195,7 @@ import ctypes, math, mmap
 import ml_dtypes, numpy as np
 import foldwise as fw
 fw.set_num_threads(1)
-page, pages = mmap.PAGESIZE, 170
+page, pages = mmap.PAGESIZE, 560
 room = mmap.mmap(-1, pages * page)
 begin = ctypes.addressof(ctypes.c_char.from_buffer(room))
 for guard in (0, pages - 1):
@@ -205,7 +205,7 @@ folds = "sum", "prod", "max", "l1", "l2", "any", "mean", "argmax", "cumsum", "cu
 for dtype in ("float32", "float64", "float16", ml_dtypes.bfloat16, "int8", "int32", "int64"):
     dtype = np.dtype(dtype)
     rows = ((1,), 0), ((70,), 0), ((1023,), 0), ((50000,), 0), ((7, 1900), 1), ((90, 3), 1), ((90, 33), 1)
-    columns = ((90, 640), 0), ((90, 651), 0), ((2200, 32), 0), ((3, 90, 64), 1)
+    columns = ((90, 640), 0), ((90, 651), 0), ((2200, 128), 0), ((3, 90, 64), 1)
     nests = ((2, 5, 6, 512), (0, 2)), ((2, 16, 5, 128), (0, 1))
     for shape, axis in (*rows, *columns, *nests):
         count = math.prod(shape)

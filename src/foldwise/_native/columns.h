@@ -52,7 +52,7 @@ struct Columns : StripWork<F> {
 
   template <class G, class At>
   FW_INLINE bool finish_row(int64_t unit, At&& acc_at) const {
-    const int64_t skipped = In::skipped_of(unit), before = by_parity<F, L / W> ? skipped / W : 0;  // vectors
+    const int64_t skipped = In::skipped_of(unit), before = by_parity<F, L / W> ? skipped / W : 0;  // whole vectors that are not of it
     return this->template write_row<G>(In::out_of(unit), kept.out, columns_of(unit), skipped - before * W, 0,
                                        [&](int64_t v) FW_INLINED { return acc_at(before + v); });
   }

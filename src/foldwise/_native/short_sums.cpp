@@ -27,7 +27,10 @@ struct ShortWords {
   using Lanes = typename VectorOf<Lane, native<Lane>>::type;
   using Long = typename VectorOf<uint64_t, native<uint64_t>>::type;
   static constexpr int N = native<Word>, bits = 8 * sizeof(Word);
-  static constexpr int64_t held = int64_t{1} << std::min(bits, 16), least_aligned = 8 * N;
+  static constexpr int64_t held = int64_t{1} << std::min(bits, 16);
+  // Of so many elements vectors begin on a line of cache, if they are as long as one: shorter ones gain less than their ends take.
+  static constexpr bool on_lines = vector_bytes == line_bytes;
+  static constexpr int64_t least_line_on_lines = 32 * N, least_row_on_lines = 8 * N;
 
   const Words least, most;
 
@@ -58,7 +61,7 @@ struct ShortWords {
   }
 
   // Elements before the next line of cache, of what begins there.
-  static int64_t before_line(const void* p) { return static_cast<int64_t>(-reinterpret_cast<std::uintptr_t>(p) % vector_bytes / sizeof(Word)); }
+  static int64_t before_line(const void* p) { return static_cast<int64_t>(-reinterpret_cast<std::uintptr_t>(p) % line_bytes / sizeof(Word)); }
 
   // All of a line, while what lies so far ahead is asked for. First what is left over at its ends, so that the vectors of a long one do not lie
   // on two lines of cache each.
@@ -71,7 +74,7 @@ struct ShortWords {
       add(evens, odds, some(from, so_many));
       absent += N - so_many;
     };
-    const int64_t before = count < least_aligned ? 0 : before_line(p);
+    const int64_t before = on_lines && count >= least_line_on_lines ? before_line(p) : 0;
     add_some(p, before);
     p += before, count -= before;
     add_some(p + count / N * N, count % N);
@@ -107,7 +110,7 @@ struct ShortWords {
 
   // At most as many rows as lanes hold; the sums of their columns join the totals.
   void add_rows(const char* const* rows, int64_t count, int64_t columns, Lanes* lanes, uint64_t* totals) const {
-    const bool alike = columns >= least_aligned && count > 1 && (rows[1] - rows[0]) % vector_bytes == 0;
+    const bool alike = on_lines && columns >= least_row_on_lines && count > 1 && (rows[1] - rows[0]) % line_bytes == 0;
     const int64_t before = alike ? before_line(rows[0]) : 0;
     std::fill_n(lanes, 2 * ((before > 0) + (columns - before + N - 1) / N), Lanes{});
     int64_t row = 0;

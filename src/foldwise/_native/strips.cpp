@@ -10,6 +10,7 @@ namespace {
 constexpr int64_t least_columns = 128;
 constexpr int64_t first_cache = 32 << 10;  // beyond which it matters where vectors lie
 constexpr int64_t least_kept_out = 16;     // rows, of which two are copied
+constexpr int64_t least_vectors = 8;       // of a row
 constexpr int64_t gathered_bytes = 1 << 20, gathered_ahead = 8;  // rows
 constexpr int64_t turn_bytes = 512, rows_turn_bytes = 4096;
 
@@ -37,15 +38,21 @@ Strips::Strips(const ReducePlan& plan, const StripKind& kind, const void* reduct
       most_rows(std::min(kind.block, plan.count)),
       vectors((unit_columns + kind.vector - 1) / kind.vector) {}
 
-// Where all rows begin at the same place of a line; for folds that mind what is strange, where beside a row is another one.
+// Where all rows begin at the same place of what is loaded at once, or of a vector; for folds that mind what is strange, where beside a row is
+// another one. Copies of rows, and a vector more, must be worth it.
 int64_t Strips::lanes_beside() const {
-  const int64_t bytes = kind_.loaded, beyond = static_cast<int64_t>(reinterpret_cast<std::uintptr_t>(plan_.source.x) % bytes);
-  const auto alike = [bytes](const Axis* axes, int rank) { return std::all_of(axes, axes + rank, [=](const Axis& a) { return a.x % bytes == 0; }); };
+  const int64_t vector = kind_.vector * kind_.item;
+  const auto alike = [this](int64_t bytes) {
+    const auto all = [=](const Axis* axes, int rank) { return std::all_of(axes, axes + rank, [=](const Axis& a) { return a.x % bytes == 0; }); };
+    return all(plan_.fold, plan_.fold_rank) && all(plan_.kept, plan_.kept_rank - 1);
+  };
+  const int64_t bytes = kept.size >= least_vectors * kind_.vector && alike(kind_.loaded) ? kind_.loaded : vector;
+  const auto beyond = static_cast<int64_t>(reinterpret_cast<std::uintptr_t>(plan_.source.x) % bytes);
   const bool adjoining = plan_.fold_rank && plan_.fold[plan_.fold_rank - 1].x == kept.size * kind_.item;
   const bool suits = kind_.looks_beside && (adjoining || !kind_.minds_strange) && contiguous && !prefetch_ &&
                      (plan_.count >= least_kept_out || !kind_.minds_outside) &&
-                     plan_.count * plan_.outputs * kind_.item >= first_cache && kept.size * kind_.item >= 2 * bytes &&
-                     beyond % kind_.item == 0 && alike(plan_.fold, plan_.fold_rank) && alike(plan_.kept, plan_.kept_rank - 1);
+                     plan_.count * plan_.outputs * kind_.item >= first_cache &&
+                     kept.size >= (kind_.minds_outside ? least_vectors : 2) * kind_.vector && beyond % kind_.item == 0 && alike(bytes);
   return suits ? beyond / kind_.item : 0;
 }
 

@@ -12,8 +12,8 @@ struct StripKind {
   int64_t block;              // rows that are handed on at once
   int64_t tile_columns;       // of a strip that lies whole
   int64_t few, few_in_cache;  // so many rows stay in registers: strips are wider
-  // What shares a line of cache with a row may be folded, too, as nobody learns of it; unless it is strange, if that takes longer. Outside
-  // of the array it may well be, and for most folds is: there NumPy has numbers of its own.
+  // What shares a line of cache with a row may be folded, too, as nobody learns of it; unless it is strange, if that takes longer. Outside of
+  // the array, where NumPy has numbers of its own, it may well be: folds to which most of these are strange never look there.
   bool looks_beside, minds_strange, minds_outside;
   bool late;  // from memory, rows can be gathered when they are read
   // Columns of some rows, and after those of each, up to whole vectors, what is absent.
@@ -43,7 +43,8 @@ class Strips {
   const bool late;
   const bool few;
   // In the second cache a vector that lies on two lines takes twice the time. So vectors begin where lines do, or halves of them, if
-  // rows do not: the first of a row has some lanes for what lies before it, the last for what lies behind.
+  // rows do not: the first of a row has some lanes for what lies before it, the last for what lies behind. If that is outside of the array,
+  // it may be kept out.
   const int64_t beside;
   const bool keeps_out;
   // All columns then, or else those that fill vectors where they lie: what is left over is a strip of its own, a vector whose first

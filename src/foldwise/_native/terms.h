@@ -186,7 +186,8 @@ constexpr bool takes_one_step = std::is_same_v<typename F::Source, typename F::V
                                 (std::is_floating_point_v<typename F::Value> || !may_repeat<F>);
 
 // A Zen 4 that nobody asks for what comes next reads faster, unless that lies apart or steps are long and rows not short; and so does a
-// Zen 3 where steps are that short, of rows that are not. (Rows of several blocks come so only where steps are short on Zen 4, too: the others would be built twice.)
+// Zen 3 where steps are that short, of rows that are not. (Rows of several blocks come so only where steps are short on Zen 4, too,
+// or which are in cache: the others would be built twice.)
 constexpr int64_t least_unasked = 512;
 template <class F>
 FW_INLINE bool is_read_unasked(bool apart, int64_t bytes = least_unasked) {
