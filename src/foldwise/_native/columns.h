@@ -27,10 +27,18 @@ struct StripWork : ReduceWork<F>, Strips {
                    int64_t columns, int64_t rows) {
     static_cast<const StripWork*>(reduction)->reader.lines(reinterpret_cast<S*>(to), padded, x, mask, along, across, columns, rows);
   }
-  static constexpr StripKind kind{size, W, (by_parity<F, L / W> ? 2 : 1) * W * size, T::block, tile_columns, F::heavy ? 0 : few_rows,
-                                  F::heavy ? 0 : (takes_twice_few ? 2 : 1) * few_rows,
-                                  AcrossLines::pays && !F::heavy && !is_exact<F> && !is_judged<F>,
-                                  F::guarded, F::guarded && !chooses<F>, !is_exact<F>, read};
+  static constexpr StripKind kind{.item = size,
+                                  .vector = W,
+                                  .loaded = (by_parity<F, L / W> ? 2 : 1) * W * size,
+                                  .block = T::block,
+                                  .tile_columns = tile_columns,
+                                  .few = F::heavy ? 0 : few_rows,
+                                  .few_in_cache = F::heavy ? 0 : (takes_twice_few ? 2 : 1) * few_rows,
+                                  .looks_beside = AcrossLines::pays && !F::heavy && !is_exact<F> && !is_judged<F>,
+                                  .minds_strange = F::guarded,
+                                  .minds_outside = F::guarded && !chooses<F>,
+                                  .late = !is_exact<F>,
+                                  .read = read};
 };
 
 template <class F>
